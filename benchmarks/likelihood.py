@@ -16,8 +16,7 @@ from measure import Row, at_most, in_turns
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 import kem_pymc as kem
-from kem_pymc.gp.batched import all_prefixes
-from kem_pymc.gp.likelihood import Data, as_active, weighted_gradient
+from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood, weighted_gradient
 from kem_pymc.kernels.library import kernels
 
 #: Number of users, number of points, and composition.
@@ -29,6 +28,15 @@ SIZES = (
 )
 
 STEPS = 6
+
+
+@numba.njit
+def all_prefixes(kernels, layout, active, h, log_noise, data, out, counts):
+    for user in range(data.n_steps.shape[0]):
+        upto = data.n_steps[user]
+        prefix_log_likelihood(
+            kernels, layout, active, h, log_noise, data, user, upto, out[user], counts
+        )
 
 
 @numba.njit

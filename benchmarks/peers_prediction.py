@@ -55,7 +55,7 @@ class Forecast:
         """Return the mean and sd of new observations, in the users' units."""
         assert include_noise
         assert len(x) == len(self.mean)
-        return Prediction(self.scaling.mean_back(self.mean), self.scaling.sd_back(self.sd))
+        return Prediction.of(self.scaling.mean_back(self.mean), self.scaling.sd_back(self.sd))
 
 
 def users_of(study: str, trial: int, seed: int) -> Split:

@@ -71,13 +71,16 @@ def draws() -> str:
     from scipy.stats import multivariate_normal
 
     import kem_pymc as kem
-    from kem_pymc.gp.batched import log_likelihoods
+    from kem_pymc.gp.coordinates import Coordinates
+    from kem_pymc.gp.objective import Objective
 
     began = time.perf_counter()
     cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
     x, n = cohort.inputs[0], cohort.ends[0][0]
     values = {"SE0.amplitude": 1.7, "SE0.lengthscale": 0.6}
-    value = log_likelihoods(cohort, "SE0", values, noise=0.3)[0, 0]
+    coordinates = Coordinates.alone("SE0", dimension=1)
+    objective = Objective(coordinates, x[:n], cohort.targets[0][:n])
+    value, _ = objective.terms(coordinates.from_named(values, noise=0.3))
     covariance = 1.7 * np.exp(-0.5 * ((x[:n] - x[:n].T) / 0.6) ** 2) + 0.3 * np.eye(n)
     expected = multivariate_normal(cov=covariance).logpdf(cohort.targets[0][:n])
     if not abs(value - expected) < 1e-8:

@@ -8,11 +8,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.composition import Composition, Hyperparameter
+from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.pool import CandidatePool
 
 #: Smallest noise variance of a fit (paper, fig. 9), unless a table of priors has another.
@@ -36,6 +37,22 @@ class Coordinates:
 
     pool: CandidatePool
     composition: Composition
+
+    @classmethod
+    def alone(cls, composition: Composition | str, dimension: int) -> Self:
+        """Return the coordinates of a composition in a pool of its candidates only.
+
+        Parameters
+        ----------
+        composition : Composition or str
+            The composition, or its printed form such as ``"LIN0 + PER0"``.
+        dimension : int
+            Number of features D.
+        """
+        if isinstance(composition, str):
+            composition = Composition.parse(composition, dimension)
+        # A pool has at least one candidate, which a composition needn't have.
+        return cls(CandidatePool(composition.candidates or [Candidate()], dimension), composition)
 
     def __post_init__(self) -> None:
         self.inclusion  # noqa: B018  refuses compositions from elsewhere at once
@@ -91,8 +108,14 @@ class Coordinates:
         InputError
             If a value is missing or out of range.
         """
-        natural = [hyperparameters.get(h.name, math.nan) for h in self.hyperparameters]
-        return self.from_natural(np.array(natural), noise)
+        names = [h.name for h in self.hyperparameters]
+        missing = [name for name in names if name not in hyperparameters]
+        if missing:
+            raise InputError(
+                f"There is no value of {', '.join(missing)}. Give one of each of "
+                f"{', '.join(names)}."
+            )
+        return self.from_natural(np.array([hyperparameters[name] for name in names]), noise)
 
     def from_natural(self, hyperparameters: np.ndarray, noise: float) -> np.ndarray:
         """Return the coordinates of natural values (k,) and a noise variance.

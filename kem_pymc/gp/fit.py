@@ -9,13 +9,14 @@ import numpy as np
 from scipy.optimize import minimize
 
 from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.laplace import LEAST_CURVATURE, curvature_at
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import condition
+from kem_pymc.gp.predict import Conditioned
 
 #: From this many points on, starts are followed on a subset, and the best optimum on all points.
 MANY = 400
@@ -218,9 +219,9 @@ def leave_one_out(objective: Objective, values: np.ndarray) -> Criterion:
     Criterion
         Minus infinity if the covariance isn't positive definite.
     """
-    conditional, _ = condition(objective, values)
-    if conditional is None:
+    try:
+        error, variance = Conditioned.of(objective, values).conditional.left_out()
+    except InputError:
         return Criterion(-math.inf, -math.inf)
-    error, variance = conditional.left_out()
     total = -float((0.5 * np.log(variance) + HALF_LOG_2PI + 0.5 * error**2 / variance).sum())
     return Criterion(total, total)

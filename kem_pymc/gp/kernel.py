@@ -6,7 +6,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kem_pymc._system.jit.simd import padded
-from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.covariance import covariance, cross_covariances, variances
 from kem_pymc.gp.likelihood import as_active
@@ -20,23 +19,27 @@ class FixedKernel(NamedTuple):
 
     Attributes
     ----------
-    layout : PoolLayout
-        Layout of the composition's pool.
+    pool : CandidatePool
     active : ndarray, shape (k,)
         Indices of the composition's candidates in the pool.
     h : ndarray, shape (H,)
         The pool's hyperparameters: logs of positive ones, values of others.
     """
 
-    layout: PoolLayout
+    pool: CandidatePool
     active: np.ndarray
     h: np.ndarray
+
+    @property
+    def layout(self) -> PoolLayout:
+        """Layout of the pool, which isn't the same in processes that register other kernels."""
+        return self.pool.layout
 
     @classmethod
     def of(cls, coordinates: Coordinates, values: np.ndarray) -> Self:
         """Return the kernel at coordinates (k + 1,), of which that of the noise isn't used."""
         active = as_active(coordinates.inclusion)
-        return cls(coordinates.pool.layout, active, coordinates.expand(values)[0])
+        return cls(coordinates.pool, active, coordinates.expand(values)[0])
 
     @classmethod
     def named(
@@ -49,14 +52,7 @@ class FixedKernel(NamedTuple):
         InputError
             If a hyperparameter is missing or out of range.
         """
-        coordinates = Coordinates(CandidatePool(composition.candidates, dimension), composition)
-        names = [h.name for h in coordinates.hyperparameters]
-        missing = [name for name in names if name not in hyperparameters]
-        if missing:
-            raise InputError(
-                f"There is no value of {', '.join(missing)}. Give one of each of "
-                f"{', '.join(names)}."
-            )
+        coordinates = Coordinates.alone(composition, dimension)
         return cls.of(coordinates, coordinates.from_named(hyperparameters, 1.0))
 
     def parts(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -89,18 +85,3 @@ class FixedKernel(NamedTuple):
 def _columns(points: np.ndarray) -> np.ndarray:
     """Return inputs (D, n): a copy, because compiled code doesn't accept read-only arrays."""
     return np.array(points.T, dtype=np.float64, order="C")
-
-
-def composition_covariance(
-    composition: Composition, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
-) -> np.ndarray:
-    """Return a composition's noise-free covariance (n, m) between inputs (n, D) and (m, D).
-
-    Raises
-    ------
-    InputError
-        If a hyperparameter is missing or out of range.
-    """
-    if not len(composition):
-        return np.zeros((len(x), len(z)))
-    return FixedKernel.named(composition, hyperparameters, x.shape[1]).cross(x, z)

@@ -20,7 +20,6 @@ from kem_pymc._system.jit.simd import LANES, padded
 from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.gp.covariance import covariance, natural_values
-from kem_pymc.gp.covariance_cache import remembered_covariance
 from kem_pymc.kernels.library import MULTIPLY
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -94,8 +93,7 @@ def add_upper(out, shared):
     """Add the leading upper triangle of `shared` to that of `out` (n, at least n)."""
     n = out.shape[0]
     for i in range(n):
-        for j in range(i, n):
-            out[i, j] += shared[i, j]
+        out[i, i:n] += shared[i, i:n]
 
 
 @compiled
@@ -134,9 +132,7 @@ def factorise(out, log_noise, counts):
 
 
 @compiled
-def prefix_log_likelihood(
-    kernels, layout, active, h, log_noise, data, user, upto, out, counts, memory=None
-):
+def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upto, out, counts):
     """Write the log likelihood of a user's datasets of time steps 0 to upto - 1 to `out`.
 
     It is log p(y_1..n), or if `data.sequential` log p(y_m+1..n | y_1..m), with m the number of
@@ -158,8 +154,6 @@ def prefix_log_likelihood(
         definite even with the jitter, and for all datasets if the values aren't `representable`.
     counts : (2,) int64
         Running counts of factorisations and of failures.
-    memory : Covariances, optional
-        Cache of candidates' covariances; results don't depend on it.
     """
     if not representable(layout, active, h, log_noise):
         counts[1] += 1
@@ -170,10 +164,7 @@ def prefix_log_likelihood(
     u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     v = np.empty(n)
     x = np.ascontiguousarray(data.x[user, :, :n])
-    if memory is None:
-        covariance(kernels, layout, active, h, x, u, scratch)
-    else:
-        remembered_covariance(memory, kernels, layout, active, h, user, x, u, scratch)
+    covariance(kernels, layout, active, h, x, u, scratch)
     if data.shared.shape[0] > 0:
         add_upper(u, data.shared[user])
     done = factorise(u, log_noise, counts)

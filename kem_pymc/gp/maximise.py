@@ -13,7 +13,7 @@ import numpy as np
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
-from kem_pymc.gp.problem import evaluate
+from kem_pymc.gp.problem import evaluate, evaluate_all
 
 #: The search has converged where no free coordinate's slope is larger than this.
 SLOPE = 1e-4
@@ -67,17 +67,17 @@ def maximise(problem, starts, runs, low, high):
         Whether the search converged to an optimum.
     """
     count, size = starts.shape
-    slopes = np.empty((count, size))
-    heights = np.empty(count)
-    for s in range(count):
-        likelihood, density = evaluate(problem, starts[s], slopes[s])
-        heights[s] = likelihood + density
+    heights, slopes = np.empty(count), np.empty((count, size))
+    evaluate_all(problem, starts, heights, slopes)
     evaluations = count
     best = starts[0].copy()
     best_height = -math.inf
     converged = False
-    guess = np.empty((size, size))
-    fresh = not first_guess(problem, guess)
+    # Of normal priors the curvature is known. The likelihood adds about `INFORMATION` to it, and of
+    # the noise the information of independent points.
+    fresh = not problem.prior.precision.min() > 0.0
+    guess = np.diag(problem.prior.precision + INFORMATION)
+    guess[-1, -1] += 0.5 * problem.y.shape[0]
     best_curvature = guess.copy()  # curvature at the best optimum
     for s in np.argsort(-heights, kind="mergesort")[:runs]:  # the only stable sort Numba has
         if heights[s] == -math.inf:
@@ -106,23 +106,6 @@ def maximise(problem, starts, runs, low, high):
             converged = arrived
     likelihood, density = evaluate(problem, best, slopes[0])
     return best, likelihood, density, evaluations + 1, converged
-
-
-@compiled
-def first_guess(problem, curvature):
-    """Write an initial curvature to `curvature` (d, d); return whether there is one.
-
-    There is one if all priors are normal: their precisions, plus `INFORMATION` for what the
-    likelihood adds on each coordinate, plus, for the noise, the information of independent points.
-    """
-    size = curvature.shape[0]
-    curvature[:] = 0.0
-    for i in range(size):
-        if not problem.prior.precision[i] > 0.0:
-            return False
-        curvature[i, i] = problem.prior.precision[i] + INFORMATION
-    curvature[size - 1, size - 1] += 0.5 * problem.y.shape[0]
-    return True
 
 
 @compiled
@@ -166,18 +149,14 @@ def _climb(
     if fresh:
         reset(curvature, slope)
     small_gains, small_promises = 0, 0
-    step = np.empty(size)
-    trial = np.empty(size)
-    trial_slope = np.empty(size)
+    step, trial, trial_slope = np.empty(size), np.empty(size), np.empty(size)
     for _ in range(ITERATIONS):
         if largest_free_slope(values, slope, low, high) <= SLOPE:
             return height, evaluations, True
         if height <= rival_height and distance(curvature, values, rival) <= SAME:
             return height, evaluations, True
         newton_step(curvature, values, slope, low, high, step)
-        gain = 0.0
-        for i in range(size):
-            gain += 0.5 * slope[i] * step[i]
+        gain = 0.5 * (slope * step).sum()
         small_promises = small_promises + 1 if gain <= enough and not fresh else 0
         if small_promises == 2:
             return height, evaluations, True
@@ -185,10 +164,8 @@ def _climb(
         reached = -math.inf
         accepted = False
         for _ in range(30):
-            promise = 0.0
-            for i in range(size):
-                trial[i] = min(max(values[i] + fraction * step[i], low[i]), high[i])
-                promise += slope[i] * (trial[i] - values[i])
+            trial = np.minimum(np.maximum(values + fraction * step, low), high)
+            promise = (slope * (trial - values)).sum()
             likelihood, density = evaluate(problem, trial, trial_slope)
             reached = likelihood + density
             evaluations += 1
@@ -221,98 +198,65 @@ def _climb(
 @compiled
 def distance(curvature, values, rival):
     """Return the squared distance of two points (d,), in sds of the quadratic model."""
-    total = 0.0
-    for i in range(values.shape[0]):
-        for j in range(values.shape[0]):
-            total += (values[i] - rival[i]) * curvature[i, j] * (values[j] - rival[j])
-    return total
+    away = values - rival
+    return (away * (curvature * away).sum(axis=1)).sum()
 
 
 @compiled
 def reset(curvature, slope):
     """Set `curvature` (d, d) so that the first step changes no coordinate by more than one."""
-    curvature[:] = 0.0
-    largest = max(1.0, np.max(np.abs(slope)))
-    for i in range(slope.shape[0]):
-        curvature[i, i] = largest
+    curvature[:] = np.eye(slope.shape[0]) * max(1.0, np.abs(slope).max())
 
 
 @compiled
-def held(value, slope, low, high):
-    """Return whether a coordinate is at a bound and its slope points beyond it."""
-    return (value <= low and slope <= 0.0) or (value >= high and slope >= 0.0)
+def held(values, slope, low, high):
+    """Return which coordinates (d,) are at a bound beyond which their slope points."""
+    return ((values <= low) & (slope <= 0.0)) | ((values >= high) & (slope >= 0.0))
 
 
 @compiled
 def largest_free_slope(values, slope, low, high):
     """Return the largest absolute slope of the coordinates that aren't held at a bound."""
-    largest = 0.0
-    for i in range(values.shape[0]):
-        if not held(values[i], slope[i], low[i], high[i]):
-            largest = max(largest, abs(slope[i]))
-    return largest
+    return np.where(held(values, slope, low, high), 0.0, np.abs(slope)).max()
 
 
 @compiled
 def newton_step(curvature, values, slope, low, high, step):
     """Write the step to the quadratic model's optimum over the free coordinates to `step`."""
-    size = values.shape[0]
-    free = np.empty(size, dtype=np.int64)
-    count = 0
-    for i in range(size):
-        step[i] = 0.0
-        if not held(values[i], slope[i], low[i], high[i]):
-            free[count] = i
-            count += 1
+    free = np.flatnonzero(~held(values, slope, low, high))
+    count = free.shape[0]
+    step[:] = 0.0
     u = np.empty((count, padded(count)))
-    solution = np.empty(count)
     for i in range(count):
-        solution[i] = slope[free[i]]
-        for j in range(count):
-            u[i, j] = curvature[free[i], free[j]]
+        u[i, :count] = curvature[free[i]][free]
+    solution = slope[free]
     if cholesky(u, count, 0) < count:  # rounding alone can do this
-        for i in range(count):
-            step[free[i]] = slope[free[i]] / max(1.0, np.max(np.abs(slope)))
+        step[free] = solution / max(1.0, np.abs(slope).max())
         return
     forward_substitution(u, solution, count, solution)
     for i in range(count - 1, -1, -1):
         for j in range(i + 1, count):
             solution[i] -= u[i, j] * solution[j]
         solution[i] /= u[i, i]
-    excess = 1.0
-    for i in range(count):
-        excess = max(excess, abs(solution[i]) / (REACH + abs(values[free[i]])))
-    for i in range(count):
-        step[free[i]] = solution[i] / excess
+    excess = (np.abs(solution) / (REACH + np.abs(values[free]))).max()
+    step[free] = solution / max(1.0, excess)
 
 
 @compiled
 def update(curvature, moved, bent, fresh):
     """Update the curvature from a move and the drop in slope along it (BFGS, Powell's damping)."""
-    size = moved.shape[0]
-    along = 0.0
-    for i in range(size):
-        along += moved[i] * bent[i]
+    along = (moved * bent).sum()
     if fresh and along > 0.0:  # the scale of the first guess is arbitrary
-        squared = 0.0
-        for i in range(size):
-            squared += bent[i] * bent[i]
-        for i in range(size):
-            curvature[i, i] = squared / along
-    product = np.zeros(size)
-    expected = 0.0
-    for i in range(size):
-        for j in range(size):
-            product[i] += curvature[i, j] * moved[j]
-        expected += moved[i] * product[i]
+        scale = (bent * bent).sum() / along
+        for i in range(moved.shape[0]):
+            curvature[i, i] = scale
+    product = (curvature * moved).sum(axis=1)
+    expected = (moved * product).sum()
     if not expected > 0.0:
         return
     damp = 1.0
     if along < 0.2 * expected:
         damp = 0.8 * expected / (expected - along)
     along = damp * along + (1.0 - damp) * expected
-    for i in range(size):
-        bent_i = damp * bent[i] + (1.0 - damp) * product[i]
-        for j in range(size):
-            bent_j = damp * bent[j] + (1.0 - damp) * product[j]
-            curvature[i, j] += bent_i * bent_j / along - product[i] * product[j] / expected
+    bent = damp * bent + (1.0 - damp) * product
+    curvature += np.outer(bent, bent) / along - np.outer(product, product) / expected

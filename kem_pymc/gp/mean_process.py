@@ -21,54 +21,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.errors import InputError
-from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Candidate, Composition
 
 #: Jitter added to the diagonal at the inducing points, as a share of the largest variance.
 JITTER = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class NewPoints:
-    """A mean function at new points, beside those of a data set.
-
-    Attributes
-    ----------
-    before : MeanAtPoints
-        The function at the n points of the data set.
-    z : ndarray, shape (m, D)
-        New points, in scaled units.
-    """
-
-    before: "MeanAtPoints"
-    z: np.ndarray
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        """Mean (m,) at the new points."""
-        return self.before.function.mean(self.z)
-
-    @cached_property
-    def covariance(self) -> np.ndarray:
-        """Covariance (m, m) at the new points."""
-        return np.ascontiguousarray(self.before.function.covariance(self.z, self.z))
-
-    @cached_property
-    def cross(self) -> np.ndarray:
-        """Covariance (n, m) between the points of the data set and the new ones."""
-        return np.ascontiguousarray(self.before.function.covariance(self.before.x, self.z))
-
-    @cached_property
-    def extended(self) -> "MeanAtPoints":
-        """The function at all points together, (n + m, D)."""
-        before = self.before
-        both = MeanAtPoints(before.function, np.concatenate([before.x, self.z]))
-        both.__dict__["mean"] = np.append(before.mean, self.mean)
-        blocks = [[before.covariance, self.cross], [self.cross.T, self.covariance]]
-        both.__dict__["covariance"] = np.block(blocks)
-        return both
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +43,6 @@ class MeanAtPoints:
     function: MeanFunction
     x: np.ndarray
 
-    def to(self, z: np.ndarray) -> NewPoints:
-        """Return the function at new points (m, D).
-
-        The last result is cached for the same array, because all kernels that a prediction averages
-        over use the same points.
-        """
-        last: NewPoints | None = self.__dict__.get("_new")
-        if last is None or last.z is not z:
-            last = self.__dict__["_new"] = NewPoints(self, z)
-        return last
-
     @cached_property
     def mean(self) -> np.ndarray:
         """The mean at the points, (n,)."""
@@ -105,6 +52,45 @@ class MeanAtPoints:
     def covariance(self) -> np.ndarray:
         """The covariance at the points, (n, n)."""
         return np.ascontiguousarray(self.function.covariance(self.x, self.x))
+
+    def to(self, z: np.ndarray) -> "NewPoints":
+        """Return the function at new points (m, D).
+
+        The last result is cached for the same array, because all kernels that a prediction averages
+        over use the same points.
+        """
+        last: NewPoints | None = self.__dict__.get("_new")
+        if last is None or last.x is not z:
+            last = self.__dict__["_new"] = NewPoints(self.function, z, self)
+        return last
+
+
+@dataclass(frozen=True, eq=False)
+class NewPoints(MeanAtPoints):
+    """A mean function at new points (m, D), beside those of a data set.
+
+    Attributes
+    ----------
+    before : MeanAtPoints
+        The function at the n points of the data set.
+    """
+
+    before: MeanAtPoints
+
+    @cached_property
+    def cross(self) -> np.ndarray:
+        """Covariance (n, m) between the points of the data set and the new ones."""
+        return np.ascontiguousarray(self.function.covariance(self.before.x, self.x))
+
+    @cached_property
+    def extended(self) -> MeanAtPoints:
+        """The function at all points together, (n + m, D)."""
+        before = self.before
+        both = MeanAtPoints(self.function, np.concatenate([before.x, self.x]))
+        both.__dict__["mean"] = np.append(before.mean, self.mean)
+        blocks = [[before.covariance, self.cross], [self.cross.T, self.covariance]]
+        both.__dict__["covariance"] = np.block(blocks)
+        return both
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +106,6 @@ class SharedKernel:
         Number of features D.
     inducing : ndarray, shape (M, D)
         Inducing points, in scaled units; shape (0, D) if all candidates are linear.
-
-    Raises
-    ------
-    InputError
-        If a hyperparameter is missing or out of range.
     """
 
     composition: Composition
@@ -138,16 +119,20 @@ class SharedKernel:
         return tuple(c for c in self.composition if is_linear(c))
 
     @cached_property
-    def _rest(self) -> Composition:
+    def rest(self) -> Composition:
+        """The candidates that inducing points stand for."""
         return Composition(tuple(c for c in self.composition if not is_linear(c)))
 
     @cached_property
-    def _factor(self) -> np.ndarray:
-        """L, lower triangular (M, M)."""
-        z = self.inducing
-        covariance = composition_covariance(self._rest, self.hyperparameters, z, z)
-        covariance += JITTER * np.max(np.diag(covariance), initial=0.0) * np.eye(len(z))
-        return np.linalg.cholesky(covariance)
+    def rest_kernel(self) -> FixedKernel:
+        """k_r, the kernel of these candidates.
+
+        Raises
+        ------
+        InputError
+            If a hyperparameter is missing or out of range.
+        """
+        return FixedKernel.named(self.rest, self.hyperparameters, self.dimension)
 
     @property
     def size(self) -> int:
@@ -157,61 +142,37 @@ class SharedKernel:
     @cached_property
     def _inverse(self) -> np.ndarray:
         """L^-1 (M, M). With few points per user, multiplying by it is faster than solving."""
-        return solve_triangular(self._factor, np.eye(len(self.inducing)), lower=True)
+        covariance = self.rest_kernel.cross(self.inducing, self.inducing)
+        identity = np.eye(len(covariance))
+        covariance += JITTER * np.max(np.diag(covariance), initial=0.0) * identity
+        return solve_triangular(np.linalg.cholesky(covariance), identity, lower=True)
 
-    def features(self, x: np.ndarray) -> np.ndarray:
-        """Return the features phi (n, r) at inputs (n, D)."""
-        columns = [self._linear_feature(candidate, x) for candidate in self.linear]
-        linear = np.array(columns).reshape(len(columns), len(x)).T
-        if not len(self.inducing):
-            return linear
-        cross = composition_covariance(self._rest, self.hyperparameters, self.inducing, x)
-        return np.hstack([linear, (self._inverse @ cross).T])
+    def features(self, x: np.ndarray, candidate: Candidate | None = None) -> np.ndarray:
+        """Return the features phi (n, r) at inputs (n, D), or one candidate's part of them.
 
-    def component_features(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
-        """Return the covariance (n, r) of a candidate's function at inputs (n, D) with the weights.
-
-        Raises
-        ------
-        InputError
-            If the composition doesn't have the candidate.
+        The latter are the covariances of the candidate's own function with the weights.
         """
-        if candidate not in self.composition:
-            raise InputError(
-                f"{candidate} isn't in {self.composition}. Choose one of its candidates."
-            )
         features = np.zeros((len(x), self.size))
-        if candidate in self.linear:
-            features[:, self.linear.index(candidate)] = self._linear_feature(candidate, x)
-        else:
-            part = Composition((candidate,))
-            cross = composition_covariance(part, self.hyperparameters, self.inducing, x)
-            features[:, len(self.linear) :] = (self._inverse @ cross).T
+        for i, linear in enumerate(self.linear):
+            if candidate in (None, linear):
+                features[:, i] = np.sqrt(self.hyperparameters[f"{linear}.amplitude"])
+                for d in linear.dimensions:
+                    features[:, i] *= x[:, d] - self.hyperparameters[f"{linear}.shift"]
+        if len(self.inducing) and candidate not in self.linear:
+            parts = self.rest_kernel.parts(self.inducing, x)
+            chosen = [i for i, c in enumerate(self.rest) if candidate in (None, c)]
+            features[:, len(self.linear) :] = (self._inverse @ parts[chosen].sum(axis=0)).T
         return features
 
-    def _linear_feature(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
-        scale = np.sqrt(self.hyperparameters[f"{candidate}.amplitude"])
-        if not candidate.dimensions:
-            return np.full(len(x), scale)
-        (d,) = candidate.dimensions
-        return scale * (x[:, d] - self.hyperparameters[f"{candidate}.shift"])
-
     def left_over(
-        self,
-        x: np.ndarray,
-        z: np.ndarray,
-        features: tuple[np.ndarray, np.ndarray] | None = None,
+        self, x: np.ndarray, z: np.ndarray, one: np.ndarray, other: np.ndarray
     ) -> np.ndarray:
         """Return r (n, m) between inputs (n, D) and (m, D): covariance not due to the weights.
 
-        The features phi at both, (n, r) and (m, r), may be given if they are computed already.
+        `one` and `other` are the features phi at both, (n, r) and (m, r).
         """
-        if not len(self._rest):
-            return np.zeros((len(x), len(z)))
-        whole = composition_covariance(self._rest, self.hyperparameters, x, z)
         k = len(self.linear)
-        one, other = features or (self.features(x), self.features(z))
-        return whole - one[:, k:] @ other[:, k:].T
+        return self.rest_kernel.cross(x, z) - one[:, k:] @ other[:, k:].T
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain data that can be written to a file."""
@@ -254,27 +215,19 @@ class MeanProcess:
         root = solve_triangular(factor[0], np.eye(len(shift)), lower=True)
         return cls(kernel, cho_solve(factor, shift), root)
 
-    def mean(self, x: np.ndarray) -> np.ndarray:
-        """Return the posterior mean (n,) at inputs (n, D), both in scaled units."""
-        return self.kernel.features(x) @ self.weights
+    def mean(self, x: np.ndarray, candidate: Candidate | None = None) -> np.ndarray:
+        """Return the posterior mean (n,) at inputs (n, D), both in scaled units.
 
-    def component(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
-        """Return the posterior mean (n,) of one candidate's own function at inputs (n, D).
-
-        The components of all candidates add up to the mean.
+        With a candidate it is that of its own function. These add up to the mean.
         """
-        return self.kernel.component_features(candidate, x) @ self.weights
+        return self.kernel.features(x, candidate) @ self.weights
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the posterior covariance (n, m) between inputs (n, D) and (m, D)."""
         one = self.kernel.features(x)
         other = one if z is x else self.kernel.features(z)
         spread = (one @ self.root.T) @ (other @ self.root.T).T
-        return spread + self.kernel.left_over(x, z, (one, other))
-
-    def at(self, x: np.ndarray) -> MeanAtPoints:
-        """Return the process at points (n, D)."""
-        return MeanAtPoints(self, x)
+        return spread + self.kernel.left_over(x, z, one, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the process as plain data that can be written to a file.

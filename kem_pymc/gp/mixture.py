@@ -1,6 +1,6 @@
 """Mixtures of normal distributions, for predictions averaged over several kernels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -13,6 +13,14 @@ from kem_pymc.gp.likelihood import HALF_LOG_2PI
 HALVINGS = 40
 
 
+#: Probabilities of the quantiles over whose scores the CRPS of a transformed mixture is averaged.
+_LEVELS = (np.arange(200) + 0.5) / 200
+
+#: Quadrature nodes and weights for the moments of a transformed normal distribution.
+_NODES, _SHARES = hermegauss(40)
+_SHARES = _SHARES / _SHARES.sum()
+
+
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """A mixture of K normal distributions at each of m places, with the same weights everywhere.
@@ -23,96 +31,67 @@ class Mixture:
         Weights, which add up to one.
     mean, sd : ndarray, shape (K, m)
         Means and standard deviations of the normal distributions.
+    transform : Transform, optional
+        A transform g: the distribution is that of y, where g(y) has the mixture.
     """
 
     weights: np.ndarray
     mean: np.ndarray
     sd: np.ndarray
+    transform: Transform | None = None
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation (m,), of a transformed mixture by quadrature."""
+        if self.transform is None:
+            mean = self.weights @ self.mean
+            return mean, np.sqrt(self.weights @ (self.sd**2 + (self.mean - mean) ** 2))
+        shares = np.multiply.outer(_SHARES, self.weights)
+        values = self.transform.inverse(self.mean + np.multiply.outer(_NODES, self.sd))
+        mean = np.einsum("jk,jkm->m", shares, values)
+        return mean, np.sqrt(np.einsum("jk,jkm->m", shares, (values - mean) ** 2))
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
         """Return the log density (m,) at values (m,)."""
+        slope: np.ndarray | float = 0.0
+        if self.transform is not None:
+            y, slope = self.transform.forward(y), self.transform.log_slope(y)
         z = (y - self.mean) / self.sd
         terms = -0.5 * z**2 - np.log(self.sd) - HALF_LOG_2PI
-        return logsumexp(terms, b=self.weights[:, None], axis=0)
+        return logsumexp(terms, b=self.weights[:, None], axis=0) + slope
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
         """Return the cumulative distribution function (m,) at values (m,)."""
+        if self.transform is not None:
+            y = self.transform.forward(y)
         return self.weights @ ndtr((y - self.mean) / self.sd)
 
     def quantile(self, probability: float) -> np.ndarray:
         """Return quantiles (m,), by bisection between those of the normal distributions."""
+        normal = replace(self, transform=None)
         ends = self.mean + ndtri(probability) * self.sd
         low, high = ends.min(axis=0), ends.max(axis=0)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            below = self.cdf(middle) < probability
+            below = normal.cdf(middle) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return (low + high) / 2
+        middle = (low + high) / 2
+        return middle if self.transform is None else self.transform.inverse(middle)
 
     def crps(self, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
 
-        The closed form is used: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006).
+        The closed form is used: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006). Of a transformed
+        mixture it is twice the mean of the quantile scores (Gneiting and Raftery 2007).
         """
+        if self.transform is not None:
+            quantiles = np.array([self.quantile(level) for level in _LEVELS])
+            losses = ((y < quantiles) - _LEVELS[:, None]) * (quantiles - y)
+            return 2 * losses.mean(axis=0)
         from_y = self.weights @ _mean_distance(y - self.mean, self.sd)
         apart = self.mean[:, None] - self.mean[None]
         spread = np.hypot(self.sd[:, None], self.sd[None])
         pairs = np.outer(self.weights, self.weights)
         return from_y - 0.5 * np.einsum("kl,klm->m", pairs, _mean_distance(apart, spread))
-
-
-#: Probabilities of the quantiles over whose scores the CRPS of a transformed mixture is averaged.
-_LEVELS = (np.arange(200) + 0.5) / 200
-
-#: Quadrature nodes and weights for the moments of a transformed normal distribution.
-_NODES, _SHARES = hermegauss(40)
-_SHARES = _SHARES / _SHARES.sum()
-
-
-@dataclass(frozen=True, eq=False)
-class TransformedMixture:
-    """The distribution of y, where g(y) has a mixture of normal distributions.
-
-    Attributes
-    ----------
-    normal : Mixture
-        Distribution of g(y), at m places.
-    transform : Transform
-        The transform g.
-    """
-
-    normal: Mixture
-    transform: Transform
-
-    def log_density(self, y: np.ndarray) -> np.ndarray:
-        """Return the log density (m,) at values (m,)."""
-        return self.normal.log_density(self.transform.forward(y)) + self.transform.log_slope(y)
-
-    def cdf(self, y: np.ndarray) -> np.ndarray:
-        """Return the cumulative distribution function (m,) at values (m,)."""
-        return self.normal.cdf(self.transform.forward(y))
-
-    def quantile(self, probability: float) -> np.ndarray:
-        """Return quantiles (m,)."""
-        return self.transform.inverse(self.normal.quantile(probability))
-
-    def crps(self, y: np.ndarray) -> np.ndarray:
-        """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
-
-        It is computed as twice the mean of the quantile scores (Gneiting and Raftery 2007).
-        """
-        quantiles = np.array([self.quantile(level) for level in _LEVELS])
-        losses = ((y < quantiles) - _LEVELS[:, None]) * (quantiles - y)
-        return 2 * losses.mean(axis=0)
-
-
-def transformed_moments(
-    mean: np.ndarray, sd: np.ndarray, transform: Transform
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and sd (m,) of y, where g(y) is normal with mean and sd (m,), by quadrature."""
-    values = transform.inverse(mean + np.multiply.outer(_NODES, sd))
-    first = _SHARES @ values
-    return first, np.sqrt(_SHARES @ (values - first) ** 2)
 
 
 def _mean_distance(distance: np.ndarray, sd: np.ndarray) -> np.ndarray:

@@ -58,7 +58,7 @@ class Conditional:
     ----------
     root : ndarray, shape (n, n)
         L, lower triangular, with L L' the covariance of the observations. What is above the
-        diagonal isn't read.
+        diagonal isn't read. Column by column, so that LAPACK doesn't copy it.
     white : ndarray, shape (n,)
         L^-1 times the observations less their means.
     """
@@ -75,7 +75,7 @@ class Conditional:
         LinAlgError
             If the covariance isn't positive definite.
         """
-        return cls.of_root(np.linalg.cholesky(covariance), error)
+        return cls.of_root(np.asfortranarray(np.linalg.cholesky(covariance)), error)
 
     @classmethod
     def of_root(cls, root: np.ndarray, error: np.ndarray) -> Self:
@@ -145,38 +145,6 @@ def _solved(root: np.ndarray, b: np.ndarray) -> np.ndarray:
     return dtrtrs(root, b, lower=1)[0] if b.size else b
 
 
-def coloured(covariance: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Return draws (s, m) with a covariance (m, m), made of standard normal ones (s, m).
-
-    The symmetric root exists for singular covariances too, and changes little when the covariance
-    changes little, so that draws with the same seed can be compared.
-    """
-    variances, vectors = np.linalg.eigh(covariance)
-    return ((normal @ vectors) * np.sqrt(np.maximum(variances, 0.0))) @ vectors.T
-
-
-class Rows:
-    """Rows (n, m) to which one is appended in O(m): posteriors that follow each other share them.
-
-    Parameters
-    ----------
-    buffer : ndarray, shape (more than n, m)
-    n : int
-        Number of rows that are written.
-    """
-
-    def __init__(self, buffer: np.ndarray, n: int = 0) -> None:
-        self.buffer, self.n = buffer, n
-
-    def appended(self, n: int, row: np.ndarray) -> "Rows":
-        """Return the first n rows and one more; rows that are written aren't changed."""
-        rows = self
-        if n < self.n or n == len(self.buffer):
-            rows = Rows(np.vstack([self.buffer[:n], np.empty((n + 16, len(row)))]), n)
-        rows.buffer[n], rows.n = row, n + 1
-        return rows
-
-
 class Watched(NamedTuple):
     """Moments at fixed points, which are kept up to date in O(n m) per observation.
 
@@ -185,14 +153,14 @@ class Watched(NamedTuple):
     points : ndarray, shape (m, D)
     mean, variance : ndarray, shape (m,)
         Posterior moments of the process, without noise.
-    white : Rows, shape (n, m)
+    white : ndarray, shape (n, m)
         Covariances of the observations with the process at the points, whitened.
     """
 
     points: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
-    white: Rows
+    white: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +212,8 @@ class Posterior:
         """
         watched = None
         if points is not None:
-            none = Rows(np.empty((0, len(points))))
-            watched = Watched(points, process.mean(points), process.variance(points), none)
+            moments = process.mean(points), process.variance(points)
+            watched = Watched(points, *moments, np.empty((0, len(points))))
         nothing = Conditional(np.empty((0, 0)), np.empty(0))
         return cls(process, np.empty((0, process.dimension)), nothing, watched)
 
@@ -284,11 +252,6 @@ class Posterior:
         """Return noise variances; see :class:`Process`."""
         return self.process.noise_at(x)
 
-    def draw(self, x: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Return functions (draws, m) drawn from the posterior at inputs (m, D), without noise."""
-        normal = rng.standard_normal((draws, len(x)))
-        return self.mean(x) + coloured(self.covariance(x, x), normal)
-
     @property
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (m,) at the points that are watched, without noise.
@@ -301,11 +264,6 @@ class Posterior:
         if self.watched is None:
             raise InputError("The posterior has no fixed points. Use predict.")
         return self.watched.mean, self.watched.variance
-
-    @property
-    def log_likelihood(self) -> float:
-        """The log likelihood of the observations."""
-        return self.conditional.log_density
 
     def observe(self, x: np.ndarray, y: float) -> Self:
         """Return the posterior with one more observation, in O(n^2) operations.
@@ -343,10 +301,10 @@ class Posterior:
         """Return the moments at fixed points, given a conditional with one more observation."""
         points, mean, variance, before = self.watched  # type: ignore[misc]  # there are points
         row, new = conditional.root[-1], self.process.covariance(at, points)[0]
-        white = (new - row[:-1] @ before.buffer[: self.n]) / row[-1]
+        white = (new - row[:-1] @ before) / row[-1]
         return Watched(
             points,
             mean + white * conditional.white[-1],
             np.maximum(variance - white**2, 0.0),
-            before.appended(self.n, white),
+            np.vstack([before, white]),
         )

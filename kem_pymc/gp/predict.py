@@ -1,13 +1,16 @@
 """Predict from a fitted composition: mean, sd, and the contribution of each additive component."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.likelihood import add_upper, factorise
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Component, Prediction
@@ -24,38 +27,63 @@ class Conditioned:
 
     Attributes
     ----------
-    objective : Objective
-        Objective whose data are conditioned on; its prior isn't used.
+    coordinates : Coordinates
     values : ndarray, shape (k + 1,)
-        Coordinates (:mod:`kem_pymc.gp.coordinates`).
+        Values of the coordinates.
+    x : ndarray, shape (n, D)
+        Inputs of the data.
+    errors : ndarray, shape (n,)
+        Targets less the mean that users share.
+    shared : MeanAtPoints or None
+        Mean function that users share, at these inputs.
     conditional : Conditional
     jittered : bool
         Whether the factorisation needed the jitter of the likelihood.
     """
 
-    objective: Objective
+    coordinates: Coordinates
     values: np.ndarray
+    x: np.ndarray
+    errors: np.ndarray
+    shared: MeanAtPoints | None
     conditional: Conditional
     jittered: bool
 
     @classmethod
-    def of(cls, objective: Objective, values: np.ndarray) -> "Conditioned":
-        """Condition on the data of an objective, at given coordinates.
+    def of(cls, objective: Objective, values: np.ndarray) -> Self:
+        """Condition on the data of an objective, at given coordinates. Its prior isn't used.
 
         Raises
         ------
         InputError
             If the covariance isn't positive definite, even with jitter.
         """
-        conditional, jittered = condition(objective, values)
-        if conditional is None:
+        x, errors = objective.problem.x.T, objective.problem.y
+        return cls._of(objective.coordinates, values, x, errors, objective.shared)
+
+    @classmethod
+    def _of(
+        cls,
+        coordinates: Coordinates,
+        values: np.ndarray,
+        x: np.ndarray,
+        errors: np.ndarray,
+        shared: MeanAtPoints | None,
+    ) -> Self:
+        upper, n = FixedKernel.of(coordinates, values).upper(x), len(errors)
+        if shared is not None:
+            add_upper(upper, shared.covariance)
+        counts = np.zeros(2, dtype=np.int64)
+        if factorise(upper, float(values[-1]), counts) < n:
             raise InputError(
-                f"The covariance of {objective.coordinates.composition} isn't positive definite. "
+                f"The covariance of {coordinates.composition} isn't positive definite. "
                 "Use a larger noise variance."
             )
-        return cls(objective, values, conditional, jittered)
+        root = np.ascontiguousarray(upper[:, :n]).T
+        conditional = Conditional.of_root(root, errors)
+        return cls(coordinates, values, x, errors, shared, conditional, bool(counts[0] > 1))
 
-    def extended(self, x: np.ndarray, y: np.ndarray) -> "Conditioned":
+    def extended(self, x: np.ndarray, y: np.ndarray) -> Self:
         """Condition on further points as well, at the same values.
 
         No kernel is evaluated between old points (:meth:`Conditional.extended`). Where jitter was
@@ -68,42 +96,32 @@ class Conditioned:
         y : ndarray, shape (m,)
             Targets of the new points.
 
-        Returns
-        -------
-        Conditioned
-
         Raises
         ------
         InputError
             If the covariance isn't positive definite, even with jitter.
         """
-        objective, shared = self.objective, self.objective.shared
-        before = objective.problem.x.T
-        new = None if shared is None else shared.to(x)
-        longer = Objective(
-            objective.coordinates,
-            np.concatenate([before, x]),
-            np.concatenate([objective.targets, y]),
-            objective.problem.prior,
-            objective.noise_floor,
-            None if new is None else new.extended,
-        )
+        n, points, shared = len(self.x), np.concatenate([self.x, x]), None
+        new = None if self.shared is None else self.shared.to(x)
+        if new is not None:
+            y, shared = y - new.mean, new.extended
+        data = points, np.concatenate([self.errors, y]), shared
         if not self.jittered:
-            cross, covariance = self._kernel.cross(before, x), self._kernel.cross(x, x)
+            covariance = self._kernel.cross(points, x)
             if new is not None:
-                cross, covariance = cross + new.cross, covariance + new.covariance
-            covariance[np.diag_indices(len(x))] += self.noise
-            error = longer.problem.y[len(before) :]
+                covariance += np.concatenate([new.cross, new.covariance])
+            corner = covariance[n:]
+            corner[np.diag_indices(len(x))] += self.noise
             try:
-                conditional = self.conditional.extended(cross, covariance, error)
-                return replace(self, objective=longer, conditional=conditional)
+                conditional = self.conditional.extended(covariance[:n], corner, y)
+                return type(self)(self.coordinates, self.values, *data, conditional, jittered=False)
             except np.linalg.LinAlgError:
                 pass
-        return Conditioned.of(longer, self.values)
+        return self._of(self.coordinates, self.values, *data)
 
     @cached_property
     def _kernel(self) -> FixedKernel:
-        return FixedKernel.of(self.objective.coordinates, self.values)
+        return FixedKernel.of(self.coordinates, self.values)
 
     @property
     def noise(self) -> float:
@@ -131,11 +149,11 @@ class Conditioned:
         include_noise : bool
             Whether to predict new observations instead of the latent function.
         """
-        kernel, before, m = self._kernel, self.objective.problem.x.T, len(x_new)
+        kernel, before, m = self._kernel, self.x, len(x_new)
         mean, variance, components = np.zeros(m), np.zeros(m), {}
         whole = np.zeros((m, len(before)))  # covariances with the data, whitened
-        if self.objective.shared is not None:
-            new = self.objective.shared.to(x_new)
+        if self.shared is not None:
+            new = self.shared.to(x_new)
             whole += self.conditional.whiten(new.cross).T
             mean, variance = new.mean + whole @ self.conditional.white, new.covariance.diagonal()
             remaining = variance - (whole**2).sum(axis=1)
@@ -144,31 +162,13 @@ class Conditioned:
         white = self.conditional.whiten(parts.reshape(-1, len(before)).T).T.reshape(parts.shape)
         means, priors = white @ self.conditional.white, kernel.variances(x_new)
         sds = _root(priors - np.einsum("kij,kij->ki", white, white))
-        pool = self.objective.coordinates.pool
+        pool = self.coordinates.pool
         for c, part, sd in zip(kernel.active, means, sds, strict=True):
             components[pool.candidates[c].label(pool.dimension)] = Component(part, sd)
         mean = mean + means.sum(axis=0)
         whole += white.sum(axis=0)
         variance = variance + priors.sum(axis=0) - np.einsum("ij,ij->i", whole, whole)
-        sd = _root(np.maximum(variance, 0.0) + (self.noise if include_noise else 0.0))
-        return Prediction(mean, sd, components, self.noise, include_noise)
-
-
-def condition(objective: Objective, values: np.ndarray) -> tuple[Conditional | None, bool]:
-    """Return what an objective's data say at given coordinates, and whether jitter was needed.
-
-    The first is None if the covariance isn't positive definite, even with the jitter of the
-    likelihood.
-    """
-    problem, n = objective.problem, objective.n_points
-    upper = FixedKernel.of(objective.coordinates, values).upper(problem.x.T)
-    if objective.shared is not None:
-        add_upper(upper, problem.shared)
-    counts = np.zeros(2, dtype=np.int64)
-    if factorise(upper, float(values[-1]), counts) < n:
-        return None, True
-    root = np.ascontiguousarray(upper[:, :n]).T
-    return Conditional.of_root(root, problem.y), bool(counts[0] > 1)
+        return Prediction.of(mean, _root(variance), self.noise, components, include_noise)
 
 
 def _root(variance: np.ndarray) -> np.ndarray:

@@ -1,16 +1,17 @@
 """The predictive distribution of one kernel, or of a mixture of kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
-from kem_pymc.gp.mixture import Mixture, TransformedMixture, transformed_moments
+from kem_pymc.gp.mixture import Mixture
 
 #: Maximum number of inputs that are displayed.
 SHOWN = 10
@@ -36,68 +37,71 @@ class Prediction(Displayed):
 
     Attributes
     ----------
-    mean, sd : ndarray, shape (m,)
-        Mean and standard deviation of the latent function, or of a new observation if
-        `include_noise`.
+    function : Mixture
+        Distribution of the latent function, a mixture over K kernels or values. If the target is
+        transformed, `mean` and `sd` are those of the target itself, by quadrature, and so are
+        quantiles and densities of an `observation`; components, `noise` and `offset` are those of
+        the transformed target.
+    noises : ndarray, shape (K,)
+        Variances of an observation around the function, for each of them.
     components : dict of str to Component
         Components by the candidate's label; ``"shared"`` is the mean process, if there is one.
         Their means and the offset add up to the mean; their sds ignore correlations between
         components.
-    noise : float
-        Variance of an observation around the function.
     include_noise : bool
-        Whether `sd` includes the noise.
+        Whether `mean` and `sd` are those of a new observation.
     offset : float
         Contribution of the prior mean: the pilot users' mean if targets were standardised, else 0.
-    mixture : Mixture, optional
-        Distribution of a new observation, if the prediction is a mixture of several: `mean`, `sd`
-        and `noise` are then moments of mixtures.
-    transform : Transform, optional
-        Transform of the target. `mean` and `sd` are then those of the target itself, by quadrature,
-        and so are quantiles and densities of an `observation`; components, `noise` and `offset` are
-        those of the transformed target, whose distribution is `mixture`.
-    function : Mixture, optional
-        Distribution of the transformed latent function, if the target is transformed.
     """
 
-    mean: np.ndarray
-    sd: np.ndarray
-    components: dict[str, Component] = field(default_factory=dict)
-    noise: float = 0.0
+    function: Mixture
+    noises: np.ndarray
+    components: Mapping[str, Component] = field(default_factory=dict)
     include_noise: bool = False
     offset: float = 0.0
-    mixture: Mixture | None = None
-    transform: Transform | None = None
-    function: Mixture | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mean: np.ndarray,
+        sd: np.ndarray,
+        noise: float = 0.0,
+        components: Mapping[str, Component] | None = None,
+        include_noise: bool = False,
+    ) -> Self:
+        """Return the prediction of a single kernel, from moments (m,) of the latent function."""
+        function = Mixture(np.ones(1), mean[None], sd[None])
+        return cls(function, np.array([noise]), components or {}, include_noise)
 
     @property
-    def observation(self) -> Mixture | TransformedMixture:
+    def noise(self) -> float:
+        """Variance of an observation around the function."""
+        return float(self.function.weights @ self.noises)
+
+    @cached_property
+    def observation(self) -> Mixture:
         """The distribution of a new observation at each input, regardless of `include_noise`."""
-        if self.transform is not None and self.mixture is not None:
-            return TransformedMixture(self.mixture, self.transform)
-        return self._normal
+        sd = np.sqrt(self.function.sd**2 + self.noises[:, None])
+        return replace(self.function, sd=sd)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return (self.observation if self.include_noise else self.function).moments()
 
     @property
-    def _normal(self) -> Mixture:
-        """Like `observation`, but of the transformed target if the target is transformed."""
-        if self.mixture is not None:
-            return self.mixture
-        variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
-        return Mixture(np.ones(1), self.mean[None], np.sqrt(variance)[None])
+    def mean(self) -> np.ndarray:
+        """Mean (m,) of the latent function, or of a new observation if `include_noise`."""
+        return self._moments[0]
+
+    @property
+    def sd(self) -> np.ndarray:
+        """Standard deviation (m,) of the latent function, or of a new observation."""
+        return self._moments[1]
 
     @property
     def sd_function(self) -> np.ndarray:
         """The sd (m,) of the latent function, regardless of `include_noise`."""
-        if not self.include_noise:
-            return self.sd
-        if self.transform is not None and self.function is not None:
-            of = self.function
-            parts = [
-                transformed_moments(mean, sd, self.transform)
-                for mean, sd in zip(of.mean, of.sd, strict=True)
-            ]
-            return _moments(of.weights, [mean for mean, _ in parts], [sd for _, sd in parts])[1]
-        return np.sqrt(np.maximum(self.sd**2 - self.noise, 0.0))  # negative only by rounding
+        return self.function.moments()[1]
 
     def quantile(self, probability: float) -> np.ndarray:
         """Return a quantile (m,) of a new observation at each input, in the unit of `mean`.
@@ -180,72 +184,33 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
     A component's mean and sd are those of the mixture, with zero where a prediction lacks it.
     """
     shares = np.array(weights)
-    mean, sd = _moments(shares, [p.mean for p in predictions], [p.sd for p in predictions])
-    nothing = Component(np.zeros_like(mean), np.zeros_like(mean))
-    labels = dict.fromkeys(label for p in predictions for label in p.components)
+    functions = [p.function for p in predictions]
+    nothing = Component(*np.zeros((2, functions[0].mean.shape[1])))
     components = {}
-    for label in labels:
+    for label in dict.fromkeys(label for p in predictions for label in p.components):
         parts = [p.components.get(label, nothing) for p in predictions]
-        components[label] = Component(
-            *_moments(shares, [part.mean for part in parts], [part.sd for part in parts])
-        )
-    mixtures = [p._normal for p in predictions]
-    return Prediction(
-        mean,
-        sd,
-        components,
-        noise=float(shares @ [p.noise for p in predictions]),
-        include_noise=predictions[0].include_noise,
-        offset=predictions[0].offset,
-        mixture=_joined(shares, mixtures),
-        transform=predictions[0].transform,
-        function=_joined(shares, [p.function for p in predictions if p.function is not None]),
+        means, sds = np.array([part.mean for part in parts]), np.array([part.sd for part in parts])
+        components[label] = Component(*Mixture(shares, means, sds).moments())
+    mixture = Mixture(
+        np.concatenate([share * f.weights for share, f in zip(shares, functions, strict=True)]),
+        np.concatenate([f.mean for f in functions]),
+        np.concatenate([f.sd for f in functions]),
+        functions[0].transform,
     )
-
-
-def _joined(weights: np.ndarray, mixtures: Sequence[Mixture]) -> Mixture | None:
-    """Return the mixture of single normal distributions, or None if there aren't any."""
-    if not mixtures:
-        return None
-    mean = np.concatenate([single.mean for single in mixtures])
-    return Mixture(weights, mean, np.concatenate([single.sd for single in mixtures]))
+    noises = np.concatenate([p.noises for p in predictions])
+    return replace(predictions[0], function=mixture, noises=noises, components=components)
 
 
 def in_target_unit(scaled: Prediction, scaling: Scaling) -> Prediction:
-    """Return a prediction of scaled targets in the target's unit.
-
-    With a transform, the prediction may only be that of a single kernel.
-    """
-    mixture = scaled.mixture
-    made = Prediction(
-        mean=scaling.mean_back(scaled.mean),
-        sd=scaling.sd_back(scaled.sd),
+    """Return a prediction of scaled targets in the target's unit."""
+    weights, mean, sd = scaled.function.weights, scaled.function.mean, scaled.function.sd
+    return replace(
+        scaled,
+        function=Mixture(weights, scaling.mean_back(mean), scaling.sd_back(sd), scaling.transform),
+        noises=scaling.variance_back(scaled.noises),
         components={
             label: Component(scaling.sd_back(part.mean), scaling.sd_back(part.sd))
             for label, part in scaled.components.items()
         },
-        noise=float(scaling.variance_back(scaled.noise)),
-        include_noise=scaled.include_noise,
         offset=scaling.target_mean,
-        mixture=None
-        if mixture is None
-        else Mixture(mixture.weights, scaling.mean_back(mixture.mean), scaling.sd_back(mixture.sd)),
     )
-    return made if scaling.transform is None else back_transformed(made, scaling.transform)
-
-
-def back_transformed(prediction: Prediction, transform: Transform) -> Prediction:
-    """Return the prediction of a target, given one kernel's prediction of its transform."""
-    mean, sd = transformed_moments(prediction.mean, prediction.sd, transform)
-    function = Mixture(np.ones(1), prediction.mean[None], prediction.sd_function[None])
-    back = replace(prediction, mean=mean, sd=sd, transform=transform)
-    return replace(back, mixture=prediction._normal, function=function)
-
-
-def _moments(
-    weights: np.ndarray, means: list[np.ndarray], sds: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and sd (m,) of mixtures of distributions with these moments."""
-    mean = weights @ np.array(means)
-    squares = weights @ (np.array(sds) ** 2 + (np.array(means) - mean) ** 2)
-    return mean, np.sqrt(squares)

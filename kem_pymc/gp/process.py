@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
@@ -16,7 +17,6 @@ from kem_pymc.gp.fit import fit
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.kernels.pool import CandidatePool
 
 #: Number of starting points of a fit.
 STARTS = 12
@@ -79,10 +79,9 @@ class GaussianProcess:
         dimension : int
             Number of inputs D.
         """
-        if isinstance(composition, str):
-            composition = Composition.parse(composition, dimension)
         scaling = Scaling(np.zeros(dimension), np.ones(dimension), mean, 1.0)
-        return cls(composition, hyperparameters, noise, scaling)
+        named = Coordinates.alone(composition, dimension).composition
+        return cls(named, hyperparameters, noise, scaling)
 
     @classmethod
     def fit(
@@ -122,11 +121,8 @@ class GaussianProcess:
                 f"A process can't be fitted to these {len(y)} points: give three or more, with "
                 "inputs and values that vary."
             )
-        if isinstance(composition, str):
-            composition = Composition.parse(composition, dimension)
         scaling = Scaling(x.min(axis=0), x.max(axis=0), float(y.mean()), float(y.std()))
-        pool = CandidatePool(composition.candidates, dimension)
-        coordinates = Coordinates(pool, composition)
+        coordinates = Coordinates.alone(composition, dimension)
         objective = Objective(
             coordinates, scaling.inputs(x), scaling.targets(y), noise_floor=noise_floor
         )
@@ -135,11 +131,7 @@ class GaussianProcess:
         starts[:, -1] -= 2.0
         fitted = fit(objective, [np.zeros(len(coordinates)), *starts])
         hyperparameters, noise = coordinates.named(fitted.values)
-        return cls(composition, hyperparameters, noise, scaling)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code are invalid in another process.
-        return {name: value for name, value in self.__dict__.items() if name != "_kernel"}
+        return cls(coordinates.composition, hyperparameters, noise, scaling)
 
     @property
     def dimension(self) -> int:
@@ -167,3 +159,77 @@ class GaussianProcess:
     def noise_at(self, x: np.ndarray) -> np.ndarray:
         """Return noise variances; see :class:`~kem_pymc.gp.posterior.Process`."""
         return np.full(len(x), self.noise * self.scaling.target_sd**2)
+
+
+@one_blas_thread()
+def draw_functions(
+    composition: Composition | str,
+    x: npt.ArrayLike,
+    hyperparameters: Mapping[str, npt.ArrayLike],
+    draws: int = 1,
+    rng: np.random.Generator | int = 0,
+) -> np.ndarray:
+    """Draw functions, without noise, from the Gaussian process of a composition.
+
+    Parameters
+    ----------
+    composition : Composition or str
+        The composition, or its printed form such as ``"LIN0 + PER0"``.
+    x : array_like, shape (m, D), or (m,) if D is 1
+        Inputs at which the functions are drawn, in the units of the hyperparameters.
+    hyperparameters : mapping of str to float or array_like, shape (draws,)
+        Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``: one value for all functions,
+        or one for each, as from :meth:`kem_pymc.Priors.draw`. Other names are ignored.
+    draws : int
+        Number of functions.
+    rng : Generator or int
+        Random number generator, or the seed of one.
+
+    Returns
+    -------
+    ndarray, shape (draws, m)
+        One function per row.
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing or out of range, or has neither one value nor one for each
+        draw, or the inputs aren't finite numbers.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    x = x[:, None] if x.ndim == 1 else x
+    if x.ndim != 2 or not np.isfinite(x).all():
+        raise InputError(
+            f"The inputs of shape {x.shape} aren't finite numbers in rows. "
+            "Give one row per point and one column per feature."
+        )
+    rng, coordinates = np.random.default_rng(rng), Coordinates.alone(composition, x.shape[1])
+    values = np.empty((draws, len(coordinates) - 1))
+    for column, h in zip(values.T, coordinates.hyperparameters, strict=True):
+        column[:] = _each(h.name, hyperparameters, draws)
+    functions = np.empty((draws, len(x)))
+    for draw, natural in enumerate(values):
+        kernel = FixedKernel.of(coordinates, coordinates.from_natural(natural, 1.0))
+        functions[draw] = coloured(kernel.cross(x, x), rng.standard_normal((1, len(x))))[0]
+    return functions
+
+
+def _each(name: str, values: Mapping[str, npt.ArrayLike], draws: int) -> np.ndarray:
+    """Return one value of a hyperparameter for each draw, NaN if there is no value."""
+    given = np.asarray(values.get(name, np.nan), dtype=np.float64)
+    if given.shape not in ((), (draws,)):
+        raise InputError(
+            f"There are values of shape {given.shape} of {name} for {draws} draws. "
+            "Give one, or one for each draw."
+        )
+    return np.broadcast_to(given, draws)
+
+
+def coloured(covariance: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Return draws (s, m) with a covariance (m, m), made of standard normal ones (s, m).
+
+    The symmetric root exists for singular covariances too, and changes little when the covariance
+    changes little, so that draws with the same seed can be compared.
+    """
+    variances, vectors = np.linalg.eigh(covariance)
+    return ((normal @ vectors) * np.sqrt(np.maximum(variances, 0.0))) @ vectors.T

@@ -26,7 +26,6 @@ import numpy.typing as npt
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.gp.covariance_cache import no_covariances
 from kem_pymc.gp.likelihood import Data
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
@@ -157,7 +156,6 @@ class Engine:
             time_step=np.concatenate([np.arange(t) for t in steps]),
             first_dataset=np.concatenate([[0], np.cumsum(steps)[:-1]]),
             fits=no_fits(int(steps.sum()), len(self.pool)),
-            covariances=no_covariances(self.pool.layout, padded.x.shape[2]),
         )
 
     def _residuals(self, y: np.ndarray) -> np.ndarray:

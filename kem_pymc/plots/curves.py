@@ -215,7 +215,7 @@ def _draw_section(
         grid = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
     at = np.sort(np.ravel(grid))
     predicted = selection.predict(section(x, column, at))
-    if predicted.transform is None:
+    if predicted.function.transform is None:
         draw_band(ax, at, predicted.mean, predicted.sd, colour, predicted.noise)
     else:  # the sd is little informative for a skewed distribution
         low, middle, high = map(predicted.observation.quantile, (0.025, 0.5, 0.975))

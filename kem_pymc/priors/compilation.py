@@ -63,10 +63,7 @@ def compile_priors(
         valid distribution.
     """
     names = [p.name for p in population]
-    distinct: list[tuple[TensorVariable, bool]] = []
-    for prior in hyperparameters:
-        if prior not in distinct:
-            distinct.append(prior)
+    distinct = list(dict.fromkeys(hyperparameters))
     entry = np.array([distinct.index(prior) for prior in hyperparameters], dtype=np.int64)
     population_entry = len(distinct) + np.arange(len(population))
     every = [*distinct, *((p.prior, p.positive) for p in population)]
@@ -75,10 +72,21 @@ def compile_priors(
 
     positive = np.array([p.positive for p in population], dtype=np.bool_)
     middle, width = _located(draw, population_entry, np.full(len(population), np.nan))
-    _check_vagueness(population, middle, width)
+    for parameter, place, size in zip(population, middle, width, strict=True):
+        if not (np.isfinite(place) and (size < WIDEST or not parameter.positive)):
+            raise InputError(
+                f"The prior {describe(parameter.prior)} of {parameter.name} is too vague: some of "
+                "its values are too large or too small for floating-point numbers. "
+                "Give a narrower prior."
+            )
     reference = np.where(positive, np.exp(middle), middle)
     centres, scales = _located(draw, np.arange(len(distinct)), reference)
-    _check_support([rv for rv, _ in distinct], scales)
+    for (rv, _), scale in zip(distinct, scales, strict=True):
+        if not np.isfinite(scale):
+            raise InputError(
+                f"The prior {describe(rv)} of a positive hyperparameter gives negative values. "
+                "Truncate it, or use a positive distribution."
+            )
     table = PriorTable(
         log_density=log_density,
         gradient=gradient,
@@ -116,27 +124,6 @@ def _located(
     located = [location_and_scale(draw, int(entry), population) for entry in entries]
     centres, scales = np.array(located).reshape(-1, 2).T
     return centres, scales
-
-
-def _check_vagueness(
-    population: Sequence[PopulationParameter], middle: np.ndarray, width: np.ndarray
-) -> None:
-    for parameter, place, size in zip(population, middle, width, strict=True):
-        if not (np.isfinite(place) and (size < WIDEST or not parameter.positive)):
-            raise InputError(
-                f"The prior {describe(parameter.prior)} of {parameter.name} is too vague: some of "
-                "its values are too large or too small for floating-point numbers. "
-                "Give a narrower prior."
-            )
-
-
-def _check_support(priors: Sequence[TensorVariable], scales: np.ndarray) -> None:
-    for rv, scale in zip(priors, scales, strict=True):
-        if not np.isfinite(scale):
-            raise InputError(
-                f"The prior {describe(rv)} of a positive hyperparameter gives negative values. "
-                "Truncate it, or use a positive distribution."
-            )
 
 
 def _impossible(table: PriorTable) -> Iterator[int | None]:

@@ -78,11 +78,9 @@ def _arguments(rv: TensorVariable) -> list[float | PopulationParameter] | None:
 
 def constants(rv: TensorVariable) -> list[float] | None:
     """Return the parameters of a random variable with scalar constant parameters, else None."""
-    values = _arguments(rv)
-    if values is None:
-        return None
+    values = _arguments(rv) or []
     numbers = [v for v in values if not isinstance(v, PopulationParameter)]
-    return numbers if len(numbers) == len(values) else None
+    return numbers if numbers and len(numbers) == len(values) else None
 
 
 def gamma_parameters(rv: TensorVariable) -> tuple[float, float] | None:
@@ -111,15 +109,15 @@ def fresh(rv: TensorVariable) -> TensorVariable:
 
 
 def in_double(rv: TensorVariable) -> TensorVariable:
-    """Return a distribution with its constant parameters in double precision.
+    """Return a distribution with its parameters in double precision, if it is a random variable.
 
     PyTensor stores a number such as 0.5 in single precision, and computes its logarithm in single
     precision too.
     """
-    values = _arguments(rv)
-    if values is None:
+    if not isinstance(rv.owner.op, RandomVariable):
         return rv
-    return random_variable(rv.owner.op, *(pt.as_tensor(v, dtype="float64") for v in values))
+    parameters = rv.owner.op.dist_params(rv.owner)
+    return random_variable(rv.owner.op, *(pt.cast(v, "float64") for v in parameters))
 
 
 def to_data(rv: TensorVariable) -> dict[str, Any]:
@@ -192,20 +190,9 @@ def _at_population(
     """
     if not parameters_in([rv]):
         return rv, []
-    if isinstance(rv.owner.op, RandomVariable):  # see `in_double`
-        doubles = (pt.cast(v, "float64") for v in rv.owner.op.dist_params(rv.owner))
-        rv = random_variable(rv.owner.op, *doubles)
     population = pt.dvector("population")
     values = {name: population[i] for i, name in enumerate(names)}
-    return with_values(rv, values), [population]
-
-
-def _density(rv: TensorVariable, positive: bool) -> tuple[Any, Any, Any]:
-    """Return v, the log density of the unconstrained coordinate at v, and its derivative."""
-    v = pt.dscalar("v")
-    value = pt.exp(v) if positive else v
-    density = pm.logp(rv, value) + (v if positive else 0.0)
-    return v, density, pytensor.grad(density, v, disconnected_inputs="ignore")
+    return with_values(in_double(rv), values), [population]
 
 
 def _generators(rv: TensorVariable) -> dict[Any, Any]:
@@ -232,7 +219,55 @@ def _sampler(rv: TensorVariable, positive: bool) -> tuple[Any, Any]:
     return generator, pt.log(draw) if positive else draw.astype("float64")
 
 
-_FLOAT, _ENTRY, _VALUES = types.float64, types.int64, types.float64[::1]
+def _compiled(
+    rv: TensorVariable, positive: bool, inputs: Sequence[TensorVariable], varies: bool
+) -> list[tuple[Callable, str]]:
+    """Compile log density and slope of the unconstrained coordinate v, and draws.
+
+    The arguments of the functions are the inputs, then v or a generator. `varies` is whether they
+    depend on population parameters, for whose values the distribution may be impossible.
+    """
+    v = pt.dscalar("v")
+    density = pm.logp(rv, pt.exp(v) if positive else v) + (v if positive else 0.0)
+    slope = pytensor.grad(density, v, disconnected_inputs="ignore")
+    generator, draw = _sampler(rv, positive)
+    return [
+        graph_function([*inputs, v], [density], impossible=varies),
+        graph_function([*inputs, v], [slope], impossible=varies),
+        graph_function([*inputs, generator], [draw]),
+    ]
+
+
+def _pointers(
+    first: str, kind: Any, branches: Sequence[tuple[str, int, str]], functions: Sequence[list]
+) -> list[FunctionPointer]:
+    """Return pointers ``f(first, v or generator, population)`` that dispatch to compiled functions.
+
+    Parameters
+    ----------
+    first : str
+        Name of the first argument, of which `kind` is the type.
+    branches : sequence of (str, int, str)
+        Condition, index of the function, and source code of its arguments before the last.
+    functions : sequence of list
+        Results of :func:`_compiled`.
+    """
+    pointers = []
+    for which, (argument, second) in enumerate(
+        [("v", types.float64), ("v", types.float64), ("generator", GENERATOR)]
+    ):
+        last = argument if argument == "generator" else f"np.array({argument})"
+        lines = [f"def prior({first}, {argument}, population):"]
+        for condition, number, arguments in branches:
+            lines.append(f"    if {condition}:")
+            lines.append(f"        return f{number}({arguments}{last})[0].item()")
+        lines.append("    return np.nan")
+        chosen, keys = zip(*(triple[which] for triple in functions), strict=True)
+        environment = {"np": np, "inf": np.inf, **{f"f{i}": f for i, f in enumerate(chosen)}}
+        signature = types.float64(kind, second, types.float64[::1])
+        key = " ".join(keys) if all(keys) else ""
+        pointers.append(pointer("\n".join(lines), "prior", signature, environment, key))
+    return pointers
 
 
 def compile_entries(
@@ -253,43 +288,20 @@ def compile_entries(
         ``f(entry, v, population)`` for the log density and its derivative, and
         ``f(entry, generator, population)`` for draws, where ``entry`` is the index in `distinct`.
     """
-    functions: dict[Any, tuple[tuple, tuple, tuple]] = {}
-    branches: list[tuple[int, list[str]]] = []
-    for rv, positive in distinct:
+    functions: dict[Any, list] = {}
+    branches = []
+    for entry, (rv, positive) in enumerate(distinct):
         family, inputs, values = _family(rv)
-        arguments = [f"np.array({_source(value, names)})" for value in values]
+        arguments = "".join(f"np.array({_source(value, names)}), " for value in values)
         varies = bool(parameters_in([rv]))
         identity = (type(family.owner.op), positive, varies) if inputs else (rv, positive)
         if not inputs:
             family, inputs = _at_population(rv, names)
-            arguments = ["population" for _ in inputs]
+            arguments = "population, " * len(inputs)
         if identity not in functions:
-            v, density, slope = _density(family, positive)
-            generator, draw = _sampler(family, positive)
-            functions[identity] = (
-                graph_function([*inputs, v], [density], impossible=varies),
-                graph_function([*inputs, v], [slope], impossible=varies),
-                graph_function([*inputs, generator], [draw]),
-            )
-        branches.append((list(functions).index(identity), arguments))
-
-    def dispatcher(which: int, argument: str, signature: Any) -> FunctionPointer:
-        lines = [f"def prior(entry, {argument}, population):"]
-        last = argument if argument == "generator" else f"np.array({argument})"
-        for i, (family_, arguments) in enumerate(branches):
-            before = "".join(f"{argument}, " for argument in arguments)
-            lines.append(f"    if entry == {i}:")
-            lines.append(f"        return f{family_}({before}{last})[0].item()")
-        lines.append("    return np.nan")
-        chosen = [triple[which] for triple in functions.values()]
-        environment = {"np": np, "inf": np.inf, **{f"f{i}": f for i, (f, _) in enumerate(chosen)}}
-        return pointer("\n".join(lines), "prior", signature, environment, _joint_key(chosen))
-
-    return [
-        dispatcher(0, "v", _FLOAT(_ENTRY, _FLOAT, _VALUES)),
-        dispatcher(1, "v", _FLOAT(_ENTRY, _FLOAT, _VALUES)),
-        dispatcher(2, "generator", _FLOAT(_ENTRY, GENERATOR, _VALUES)),
-    ]
+            functions[identity] = _compiled(family, positive, inputs, varies)
+        branches.append((f"entry == {entry}", list(functions).index(identity), arguments))
+    return _pointers("entry", types.int64, branches, list(functions.values()))
 
 
 def _source(value: float | PopulationParameter, names: Sequence[str]) -> str:
@@ -319,29 +331,9 @@ def compile_noise(
     """
     parent = pt.TensorType("bool", (None,))("parent")
     rv, population = _at_population(in_double(noise(parent)), names)
-    v, density, slope = _density(rv, positive=True)
-    generator, draw = _sampler(rv, positive=True)
-    row = types.boolean[::1]
-
-    def made(argument: str, output: Any, variable: Any, signature: Any) -> FunctionPointer:
-        inputs = [parent, *population, variable]
-        function, key = graph_function(inputs, [output], impossible=bool(population))
-        before = "parent, population" if population else "parent"
-        last = argument if argument == "generator" else f"np.array({argument})"
-        source = f"def noise(parent, {argument}, population):\n"
-        source += f"    return f({before}, {last})[0].item()"
-        return pointer(source, "noise", signature, {"np": np, "f": function}, key)
-
-    return [
-        made("v", density, v, _FLOAT(row, _FLOAT, _VALUES)),
-        made("v", slope, v, _FLOAT(row, _FLOAT, _VALUES)),
-        made("generator", draw, generator, _FLOAT(row, GENERATOR, _VALUES)),
-    ]
-
-
-def _joint_key(functions: list[tuple[Callable, str]]) -> str:
-    keys = [key for _, key in functions]
-    return " ".join(keys) if all(keys) else ""
+    functions = _compiled(rv, True, [parent, *population], bool(population))
+    branches = [("True", 0, "parent, " + "population, " * len(population))]
+    return _pointers("parent", types.boolean[::1], branches, [functions])
 
 
 @compiled

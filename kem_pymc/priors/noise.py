@@ -119,22 +119,6 @@ class SameNoise:
         return describe(self.distribution)
 
 
-@dataclass(frozen=True, eq=False)
-class NoiseAt:
-    """A noise prior in which population parameters are replaced by values."""
-
-    noise: NoisePrior
-    values: Mapping[str, float]
-
-    def __call__(self, parent: Parent) -> TensorVariable:
-        """Return the prior of the noise variance below a parent."""
-        return with_values(self.noise(parent), self.values)
-
-    def __str__(self) -> str:
-        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.values.items())
-        return f"{noise_text(self.noise)}, at {values}"
-
-
 def distributions_in(noise: NoisePrior) -> list[TensorVariable]:
     """Return the distributions of a noise prior, if they are available without a parent."""
     return [noise.distribution] if isinstance(noise, SameNoise) else []
@@ -146,12 +130,18 @@ def noise_at(noise: NoisePrior, values: Mapping[str, float]) -> NoisePrior:
         return SameNoise(with_values(noise.distribution, values))
     if isinstance(noise, NoiseBySize) or not values:
         return noise
-    return NoiseAt(noise, values)
+
+    def at(parent: Parent) -> TensorVariable:
+        return with_values(noise(parent), values)
+
+    numbers = ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
+    at.__doc__ = f"{noise_text(noise)}, at {numbers}"
+    return at
 
 
 def noise_text(noise: NoisePrior) -> str:
     """Return a noise prior as text; for functions outside this module, their docstring."""
-    if isinstance(noise, NoiseBySize | SameNoise | NoiseAt):
+    if isinstance(noise, NoiseBySize | SameNoise):
         return str(noise)
     return inspect.getdoc(noise) or "a function of the parent"
 

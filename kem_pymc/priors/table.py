@@ -11,8 +11,8 @@ depend on population parameters (:func:`kem_pymc.population_parameter`), which a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from numbers import Real
-from textwrap import TextWrapper
 from typing import Any, Literal
 
 import numpy as np
@@ -46,9 +46,6 @@ from kem_pymc.priors.population import (
     population_parameter,
     with_values,
 )
-
-#: Maximum width of a prior in the text representation of the table, in characters.
-ACROSS = 56
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,14 +194,20 @@ class Priors(Displayed):
                 return self.enter[name]
         raise InputError(f"There is no inclusion probability for {candidate}. Add it to enter=.")
 
-    def population(self, pool: CandidatePool) -> tuple[PopulationParameter, ...]:
+    def population(self, pool: CandidatePool | None = None) -> tuple[PopulationParameter, ...]:
         """Return the population parameters on which the priors of a pool and its noise depend.
+
+        Without a pool they are those of the whole table, except those that only occur in a function
+        of the parent, which can't be found.
 
         Raises
         ------
         InputError
             If an entry is missing, or two parameters with the same name have different priors.
         """
+        if pool is None:
+            noise = [*distributions_in(self.noise), self.noise_without_parent]
+            return parameters_in([*self.hyperparameters.values(), *noise])
         anyone = Parent(pt.vector("parent", dtype="bool"), pool)
         return parameters_in([*(self.of(h) for h in pool.hyperparameters), self.noise(anyone)])
 
@@ -229,17 +232,15 @@ class Priors(Displayed):
         """
         try:
             numbers = {name: float(value) for name, value in values.items()}
+            finite = all(map(isfinite, numbers.values()))
         except (TypeError, ValueError):
+            finite = False
+        if not finite:
             raise InputError(
-                f"The values {dict(values)} of population parameters aren't all numbers. "
+                f"The values {dict(values)} of population parameters aren't all finite numbers. "
                 "Give one number for each."
-            ) from None
-        if not np.isfinite(list(numbers.values())).all():
-            raise InputError(
-                f"The values {numbers} of population parameters aren't all finite. "
-                "Give finite numbers."
             )
-        for parameter in self._known_population(None):
+        for parameter in self.population():
             value = numbers.get(parameter.name)
             if value is not None and not np.isfinite(pm.logp(parameter.prior, value).eval()):
                 raise InputError(
@@ -332,34 +333,15 @@ class Priors(Displayed):
         else:
             rows += [(h.name, describe(self.of(h))) for h in pool.hyperparameters]
             rows += [(f"{c} enters", f"{self.entering(c):g}") for c in pool]
-        rows += [(p.name, describe(p.prior)) for p in self._known_population(pool)]
+        rows += [(p.name, describe(p.prior)) for p in self.population(pool)]
         rows.append(("a candidate of the parent stays", f"{self.stay:g}"))
         return pd.DataFrame(rows, columns=["what", "prior"])
 
-    def _known_population(self, pool: CandidatePool | None) -> tuple[PopulationParameter, ...]:
-        """Return the population parameters of the table.
-
-        Without a pool those that only occur in a function of the parent can't be found.
-        """
-        if pool is not None:
-            return self.population(pool)
-        noise = [*distributions_in(self.noise), self.noise_without_parent]
-        return parameters_in([*self.hyperparameters.values(), *noise])
-
     def __repr__(self) -> str:
         frame = self.to_frame()
-        wide = max(map(len, [*frame["what"], "what"])) + 2
-        texts = TextWrapper(
-            wide + ACROSS,
-            subsequent_indent=wide * " ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        lines = []
-        for what, prior in [tuple(frame), *frame.itertuples(index=False)]:
-            texts.initial_indent = f"{what:{wide}}"
-            lines += texts.wrap(prior)
-        return "\n".join(lines)
+        wide = max(map(len, frame["what"])) + 2
+        rows = [tuple(frame), *frame.itertuples(index=False)]
+        return "\n".join(f"{what:{wide}}{prior}" for what, prior in rows)
 
     def _display(self) -> Display:
         frame = self.to_frame()
@@ -395,7 +377,7 @@ class Priors(Displayed):
         as names among the parameters of a distribution; distributions that depend on expressions of
         population parameters are stored as text.
         """
-        population = {p.name: to_data(p.prior) for p in self._known_population(None)}
+        population = {p.name: to_data(p.prior) for p in self.population()}
         return {
             "hyperparameters": {n: to_data(rv) for n, rv in self.hyperparameters.items()},
             "noise": noise_to_data(self.noise),

@@ -3,8 +3,7 @@
 import numpy as np
 
 from kem_pymc._system.jit.decorators import compiled
-from kem_pymc.gp.covariance_cache import no_covariances
-from kem_pymc.gp.likelihood import Data
+from kem_pymc.gp.batched import of_one_user
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
@@ -39,20 +38,11 @@ def one_data_set(
         Mean function that all users share, at these inputs.
     """
     one = np.zeros(1, dtype=np.int64)
-    data = Data(
-        np.ascontiguousarray(x.T)[None],
-        np.array(y if shared is None else y - shared.mean)[None, None],
-        np.array([[len(y)]]),
-        np.ones(1, dtype=np.int64),
-        nested=True,
-    )
-    if shared is not None:
-        data = data._replace(shared=shared.covariance[None])
     return CompiledModel(
         kernels=kernels(),
         layout=pool.layout,
         priors=priors,
-        data=data,
+        data=of_one_user(x, y, shared),
         concentration=1.0,
         concentration_shape=0.0,
         concentration_rate=0.0,
@@ -61,7 +51,6 @@ def one_data_set(
         time_step=one.copy(),
         first_dataset=one.copy(),
         fits=no_fits(1, len(pool)),
-        covariances=no_covariances(pool.layout, len(y)),
     )
 
 

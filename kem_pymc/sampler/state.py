@@ -16,7 +16,6 @@ import numpy as np
 
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.structs import by_reference
-from kem_pymc.gp.covariance_cache import Covariances
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
 from kem_pymc.kernels.library import KernelPointers
 from kem_pymc.kernels.pool import PoolLayout
@@ -45,8 +44,8 @@ class CompiledModel(NamedTuple):
         time step by time step.
     first_dataset : (U,) int64
         Index of each user's first dataset.
-    fits, covariances : Fits, Covariances
-        Caches of computations: they change, but draws don't depend on them.
+    fits : Fits
+        Cache of fits: it changes, but draws don't depend on it.
     """
 
     kernels: KernelPointers
@@ -61,7 +60,6 @@ class CompiledModel(NamedTuple):
     time_step: np.ndarray
     first_dataset: np.ndarray
     fits: Fits
-    covariances: Covariances
 
 
 @by_reference

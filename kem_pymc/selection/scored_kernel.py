@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from kem_pymc.gp.evidence import draw_values
 from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.value_draws import draw_values
 from kem_pymc.kernels.composition import Composition
 
 

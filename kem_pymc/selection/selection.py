@@ -153,7 +153,8 @@ class Selection(Displayed):
         x_new = new_inputs(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
             prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
-        if not np.isfinite([prediction.mean, prediction.sd]).all():
+            finite = np.isfinite([prediction.mean, prediction.sd]).all()
+        if not finite:
             raise InputError(
                 "The inputs are so large that the prediction isn't finite. "
                 "Give inputs in the units of the data."
@@ -165,13 +166,7 @@ class Selection(Displayed):
         if single:
             return in_target_unit(self.conditioned.predict(x_new, include_noise), self.scaling)
         predicted = [of._on_data(part).predict(x_new, include_noise) for of, part, _ in self._mixed]
-        if len(predicted) == 1:
-            return in_target_unit(predicted[0], self.scaling)
         weights = [weight for *_, weight in self._mixed]
-        if self.scaling.transform is not None:  # moments of a mixture can't be transformed
-            return averaged(
-                [in_target_unit(prediction, self.scaling) for prediction in predicted], weights
-            )
         return in_target_unit(averaged(predicted, weights), self.scaling)
 
     @cached_property

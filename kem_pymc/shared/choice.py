@@ -17,7 +17,6 @@ from kem_pymc.data.categories import (
 )
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
@@ -231,14 +230,21 @@ def learn_shared(
 def _part(
     posterior: SharedPosterior, cohort: Cohort, scores: Mapping[str, np.ndarray], seed: int
 ) -> SharedPart:
-    variances = _variances(posterior, cohort)
+    model, rows = posterior.model, np.concatenate(cohort.inputs)
+    variances = {
+        "shared": float(np.var(posterior.process.mean(rows))),
+        "personal": float(model.personal_kernel.variances(rows).sum(axis=0).mean()),
+        "noise": model.noise,
+    }
     total = sum(variances.values())
+    others = [posterior.without(u).mean(x) for u, x in enumerate(cohort.inputs)]
+    residuals = np.concatenate(cohort.targets) - np.concatenate(others)
     return SharedPart(
         posterior=posterior,
         users=cohort.users,
         scores=scores,
         shares={name: variance / total for name, variance in variances.items()},
-        unexplained=_unexplained(posterior, cohort),
+        unexplained=float(np.mean(residuals**2)),
         relevance=relevance_by_feature(posterior, cohort, total, np.random.default_rng(seed)),
     )
 
@@ -253,29 +259,6 @@ def _given(shared: FixedMean, cohort: Cohort, noise_floor: float, seed: int) -> 
         shares={"shared": part.shares["shared"]} | rest,
         relevance={"shared": part.relevance["shared"]},
     )
-
-
-def _variances(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
-    """Return the variances of the model's parts, on which a `SharedPart` bases its shares."""
-    model = posterior.model
-    personal = [
-        composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
-        for x in cohort.inputs
-    ]
-    return {
-        "shared": float(np.var(posterior.process.mean(np.concatenate(cohort.inputs)))),
-        "personal": float(np.mean(np.concatenate(personal))),
-        "noise": model.noise,
-    }
-
-
-def _unexplained(posterior: SharedPosterior, cohort: Cohort) -> float:
-    """Return the mean squared residual of targets from the mean process of all other users."""
-    left = [
-        y - posterior.without(u).mean(x)
-        for u, (x, y) in enumerate(zip(cohort.inputs, cohort.targets, strict=True))
-    ]
-    return float(np.mean(np.concatenate(left) ** 2))
 
 
 def _best(scores: Mapping[str, np.ndarray]) -> str:

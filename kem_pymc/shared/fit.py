@@ -6,7 +6,7 @@ weak, in units of the data, and nearly flat towards components and features with
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import minimize
@@ -14,14 +14,14 @@ from scipy.optimize import minimize
 from kem_pymc._system.jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.categories import CAT
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
-from kem_pymc.gp.lapack import log_likelihood
-from kem_pymc.gp.likelihood import add_kernel_gradient, as_active
+from kem_pymc.gp.likelihood import add_kernel_gradient
 from kem_pymc.gp.mean_process import SharedKernel
+from kem_pymc.gp.objective import log_likelihood
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.library import kernels
-from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.shared.two_level import TwoLevel
 
 #: Standard deviations of the normal priors of logs: of amplitudes and the noise, and of others.
@@ -117,23 +117,11 @@ def _part(
     return x, y
 
 
-@dataclass(frozen=True)
-class _Level:
-    """One of the two compositions, with the indices of its free values and their priors."""
-
-    active: np.ndarray
-    places: np.ndarray
-    h: np.ndarray
-    mean: np.ndarray
-    sd: np.ndarray
-    kinds: tuple[str, ...]
-
-
 class MarginalLikelihood:
     """Log marginal likelihood plus log prior of a two-level model's values, with its gradient.
 
-    The values are the coordinates of the shared kernel's hyperparameters except shifts, then those
-    of the personal kernel's hyperparameters, then the log of the noise variance.
+    The values are the coordinates of the shared kernel's hyperparameters, then those of the
+    personal kernel's hyperparameters, then the log of the noise variance.
 
     Parameters
     ----------
@@ -153,21 +141,18 @@ class MarginalLikelihood:
         rows = np.concatenate(inputs)
         self.x = np.ascontiguousarray(rows.T, dtype=np.float64)
         self.y = np.concatenate(targets)
-        self.blocks = np.cumsum([0, *map(len, targets)])
-        self.compositions = shared, personal
-        # A pool has at least one candidate, which a composition needn't have.
-        candidates = (shared + personal).candidates or (Candidate(),)
-        self.pool = CandidatePool(candidates, rows.shape[1])
         variance = float(np.mean((self.y - self.y.mean()) ** 2)) or 1.0
-        self.levels = [
-            self._level(shared, rows, variance, shifts=False),
-            self._level(personal, rows, variance, shifts=True),
-        ]
-        self.prior_mean = np.concatenate(
-            [*(level.mean for level in self.levels), [np.log(NOISE_SHARE * variance)]]
-        )
-        self.prior_sd = np.concatenate([*(level.sd for level in self.levels), [AMPLITUDE_SD]])
-        self.kinds = (*self.levels[0].kinds, *self.levels[1].kinds, "noise")
+        #: The spans of rows between which each level has covariances.
+        self.spans = [(0, len(self.y))], list(pairwise(np.cumsum([0, *map(len, targets)]).tolist()))
+        self.levels = [Coordinates.alone(c, rows.shape[1]) for c in (shared, personal)]
+        every = [(h, level) for level in self.levels for h in level.hyperparameters]
+        priors = [_prior(h, level.composition, rows, variance) for h, level in every]
+        priors.append((np.log(NOISE_SHARE * variance), AMPLITUDE_SD))
+        self.prior_mean, self.prior_sd = np.array(priors).T
+        self.kinds = (*(_kind(h) for h, _ in every), "noise")
+        #: Values that aren't fitted: shifts of the shared kernel.
+        self.fixed = np.array([not h.positive and level is self.levels[0] for h, level in every])
+        self.fixed = np.append(self.fixed, False).astype(bool)
         self.irrelevant = np.array([IRRELEVANT.get(kind, 0.0) for kind in self.kinds])
 
     @property
@@ -176,46 +161,28 @@ class MarginalLikelihood:
         lengths = np.array([kind in ("lengthscale", "period") for kind in self.kinds])
         return [self.prior_mean, self.prior_mean - SHORTER * lengths]
 
-    def _level(
-        self, composition: Composition, rows: np.ndarray, variance: float, shifts: bool
-    ) -> _Level:
-        inclusion, every = self.pool.inclusion(composition), self.pool.hyperparameters
-        h, sd = np.zeros((2, len(every)))
-        active = np.flatnonzero(self.pool.active(inclusion))
-        for p in active:
-            h[p], sd[p] = _prior(every[p], composition, rows, variance)
-        free = np.array([p for p in active if shifts or every[p].positive], dtype=np.int64)
-        return _Level(
-            as_active(inclusion), free, h, h[free], sd[free], tuple(_kind(every[p]) for p in free)
-        )
+    def _split(self, values: np.ndarray) -> list[np.ndarray]:
+        """Return the coordinates of each level, the log noise variance included."""
+        first = len(self.levels[0]) - 1
+        return [np.append(values[:first], values[-1]), values[first:]]
 
-    def _kernels(self, values: np.ndarray) -> tuple[list[FixedKernel], float]:
-        """Return the kernels of both levels, and the log noise variance."""
-        parts = np.split(values[:-1], [len(self.levels[0].places)])
-        made = []
-        for level, part in zip(self.levels, parts, strict=True):
-            h = level.h.copy()
-            h[level.places] = part
-            made.append(FixedKernel(self.pool.layout, level.active, h))
-        return made, float(values[-1])
+    def _kernels(self, values: np.ndarray) -> list[FixedKernel]:
+        return list(map(FixedKernel.of, self.levels, self._split(values)))
 
     def covariance(self, values: np.ndarray) -> np.ndarray:
         """Return the covariance (n, n) of all rows; only its upper triangle is meaningful."""
-        (shared, personal), log_noise = self._kernels(values)
-        n = len(self.y)
-        total = shared.upper(self.x.T)[:, :n]
-        for a, b in self._spans() if len(personal.active) else ():
-            total[a:b, a:b] += personal.upper(self.x.T[a:b])[:, : b - a]
-        total[np.diag_indices(n)] += np.exp(log_noise)
+        total = np.zeros((len(self.y), len(self.y)))
+        for kernel, spans in zip(self._kernels(values), self.spans, strict=True):
+            for a, b in spans if len(kernel.active) else ():
+                total[a:b, a:b] += kernel.upper(self.x.T[a:b])[:, : b - a]
+        total[np.diag_indices(len(total))] += np.exp(values[-1])
         return total
-
-    def _spans(self) -> list[tuple[int, int]]:
-        return [(int(a), int(b)) for a, b in zip(self.blocks[:-1], self.blocks[1:], strict=True)]
 
     def __call__(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log likelihood plus log prior at `values` (d,), and its gradient (d,).
 
-        They are minus infinity and zeros where the covariance isn't positive definite.
+        They are minus infinity and zeros where the covariance isn't positive definite. The gradient
+        of values that aren't fitted is zero.
         """
         n = len(self.y)
         adjoint = np.zeros((n, padded(n)))
@@ -224,23 +191,20 @@ class MarginalLikelihood:
             return -np.inf, np.zeros_like(values)
         away = values - self.prior_mean
         sd = np.where(away * self.irrelevant > 0, IRRELEVANT_SD, self.prior_sd)
-        prior = -0.5 * np.sum((away / sd) ** 2)
-        return likelihood + prior, self._gradient(values, adjoint) - away / sd**2
-
-    def _gradient(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
-        fixed, log_noise = self._kernels(values)
-        parts = []
-        spans = [(0, len(self.y))], self._spans()
-        for level, kernel, blocks in zip(self.levels, fixed, spans, strict=True):
-            out = np.zeros(len(self.pool.hyperparameters) + 1)
-            for a, b in blocks if len(level.active) else ():
+        slopes = []
+        for level, kernel, spans in zip(
+            self.levels, self._kernels(values), self.spans, strict=True
+        ):
+            out = np.zeros(len(kernel.h) + 1)
+            for a, b in spans if len(kernel.active) else ():
                 weights = np.zeros((b - a, padded(b - a)))
                 weights[:, : b - a] = adjoint[a:b, a:b]
-                x = np.ascontiguousarray(self.x[:, a:b])
-                add_kernel_gradient(kernels(), *kernel, x, weights, out)
-            parts.append(out[level.places])
-        trace = np.trace(adjoint[:, : len(self.y)])
-        return np.concatenate([*parts, [trace * np.exp(log_noise)]])
+                x, place = np.ascontiguousarray(self.x[:, a:b]), (kernel.layout, kernel.active)
+                add_kernel_gradient(kernels(), *place, kernel.h, x, weights, out)
+            slopes.append(out[level.places])
+        slopes.append([np.trace(adjoint[:, :n]) * np.exp(values[-1])])
+        slope = np.where(self.fixed, 0.0, np.concatenate(slopes) - away / sd**2)
+        return likelihood - 0.5 * np.sum((away / sd) ** 2), slope
 
     def maximise(self, start: np.ndarray, noise_floor: float, steps: int) -> np.ndarray:
         """Return the values (d,) of a mode near `start`, with the noise at its floor or above."""
@@ -249,9 +213,10 @@ class MarginalLikelihood:
             height, slope = self(values)
             return (-height, -slope) if np.isfinite(height) else (1e100, slope)
 
-        low = self.prior_mean - 6 * self.prior_sd
+        reach = np.where(self.fixed, 0.0, 6 * self.prior_sd)
+        low = self.prior_mean - reach
         low[-1] = np.log(noise_floor)
-        high = np.maximum(self.prior_mean + 6 * self.prior_sd, low + 1)
+        high = np.maximum(self.prior_mean + reach, low + ~self.fixed)
         optimum = minimize(
             negative,
             np.clip(start, low, high),
@@ -264,14 +229,13 @@ class MarginalLikelihood:
 
     def model(self, values: np.ndarray) -> TwoLevel:
         """Return the two-level model with these values, without inducing points."""
-        fixed, log_noise = self._kernels(values)
-        named = [
-            self.pool.named(kernel.h, composition)
-            for kernel, composition in zip(fixed, self.compositions, strict=True)
-        ]
+        (of_shared, _), (of_personal, noise) = (
+            level.named(part) for level, part in zip(self.levels, self._split(values), strict=True)
+        )
+        shared, personal = (level.composition for level in self.levels)
         dimension = len(self.x)
-        kernel = SharedKernel(self.compositions[0], named[0], dimension, np.empty((0, dimension)))
-        return TwoLevel(kernel, self.compositions[1], named[1], float(np.exp(log_noise)))
+        kernel = SharedKernel(shared, of_shared, dimension, np.empty((0, dimension)))
+        return TwoLevel(kernel, personal, of_personal, noise)
 
 
 def _kind(hyperparameter: Hyperparameter) -> str:

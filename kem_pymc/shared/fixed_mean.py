@@ -85,8 +85,9 @@ class FixedMean:
         where = where[rng.permutation(len(where))[: 4 * kernel.size + 100]]
         features = kernel.features(where)
         inverse = np.linalg.pinv(features, rcond=FELT)
-        mean = self._mean(where)
-        covariance = self._covariance(where)
+        n = len(where)
+        mean = _evaluated(self.mean, "mean", (n,), where)
+        covariance = _evaluated(self.cov, "covariance", (n, n), where, where)
         weights, spread = inverse @ mean, inverse @ covariance @ inverse.T
         missed = np.abs(features @ weights - mean)
         sds = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", features, spread, features), 0.0))
@@ -109,19 +110,14 @@ class FixedMean:
         model = TwoLevel(kernel, Composition(), {}, noise)
         return SharedPosterior(model, precision, precision @ weights, [nothing] * cohort.n_users)
 
-    def _mean(self, x: np.ndarray) -> np.ndarray:
-        if self.mean is None:
-            return np.zeros(len(x))
-        return _checked(self.mean(x), (len(x),), "mean")
 
-    def _covariance(self, x: np.ndarray) -> np.ndarray:
-        if self.cov is None:
-            return np.zeros((len(x), len(x)))
-        return _checked(self.cov(x, x), (len(x), len(x)), "covariance")
-
-
-def _checked(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Return the result of a given function as an array; PyMC's expressions are evaluated."""
+def _evaluated(
+    function: Callable[..., Any] | None, name: str, shape: tuple[int, ...], *points: np.ndarray
+) -> np.ndarray:
+    """Return what a given function is at points, zeros without one; PyMC's are evaluated."""
+    if function is None:
+        return np.zeros(shape)
+    values = function(*points)
     array = np.asarray(values.eval() if hasattr(values, "eval") else values, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all():
         raise InputError(

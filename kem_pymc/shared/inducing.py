@@ -7,8 +7,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from kem_pymc.data.categories import CAT
-from kem_pymc.gp.kernel import composition_covariance
-from kem_pymc.gp.mean_process import is_linear
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.two_level import TwoLevel
 
@@ -47,19 +45,17 @@ def with_inducing_points(
     TwoLevel
     """
     kernel = model.kernel
-    rest = Composition(tuple(c for c in kernel.composition if not is_linear(c)))
-    if not len(rest):
+    if not len(kernel.rest):
         return model
     places = places_near(inputs, rng, _categories(kernel.composition))
-    values = kernel.hyperparameters
-    left = np.array([composition_covariance(rest, values, z, z)[0, 0] for z in places[:, None]])
+    left = kernel.rest_kernel.variances(places).sum(axis=0)
     factor = np.zeros((0, len(places)))
     chosen: list[int] = []
     while len(chosen) < min(MOST, len(places)):
         pivot = int(np.argmax(left))
         if left[pivot] <= TOLERANCE * model.noise:
             break
-        row = composition_covariance(rest, values, places[pivot : pivot + 1], places)[0]
+        row = kernel.rest_kernel.cross(places[pivot : pivot + 1], places)[0]
         row = (row - factor[:, pivot] @ factor) / np.sqrt(left[pivot])
         factor = np.vstack([factor, row])
         left = np.maximum(left - row**2, 0.0)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.gp.kernel import composition_covariance
-from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.composition import Candidate
 from kem_pymc.shared.two_level import SharedPosterior
 
 #: Maximum number of rows to permute, and the number of permutations to average over.
@@ -47,16 +46,14 @@ def relevance_by_feature(
     rows = np.concatenate(cohort.inputs)
     rows = rows[rng.permutation(len(rows))[:MOST_ROWS]]
     orders = [rng.permutation(len(rows)) for _ in range(PERMUTATIONS)]
-    process, model = posterior.process, posterior.model
+    process, kernel = posterior.process, posterior.model.personal_kernel
 
     def shared(x: np.ndarray, z: np.ndarray) -> float:
         return float(np.mean((process.mean(x) - process.mean(z)) ** 2)) / 2
 
     def personal(x: np.ndarray, z: np.ndarray) -> float:
-        def k(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            return composition_covariance(model.personal, model.hyperparameters, a, b).diagonal()
-
-        return float(np.mean(k(x, x) + k(z, z) - 2 * k(x, z))) / 2
+        variances = [kernel.variances(points).sum(axis=0) for points in (x, z)]
+        return float(np.mean(sum(variances) - 2 * kernel.cross(x, z).diagonal())) / 2
 
     return {
         "shared": _effects(shared, rows, orders, total),
@@ -86,19 +83,13 @@ def relevance_by_component(
         Shares by part: ``"shared"`` and ``"personal"``.
     """
     process, model = posterior.process, posterior.model
-    personal = {}
-    for candidate in model.personal:
-        part = Composition((candidate,))
-        variances = [
-            composition_covariance(part, model.hyperparameters, x, x).diagonal()
-            for x in np.array_split(rows, 1 + len(rows) // MOST_ROWS)
-        ]
-        personal[candidate] = float(np.mean(np.concatenate(variances))) / total
-    shared = {
-        candidate: float(np.var(process.component(candidate, rows))) / total
-        for candidate in model.kernel.composition
+    variances = model.personal_kernel.variances(rows).mean(axis=1)
+    return {
+        "shared": {
+            c: float(np.var(process.mean(rows, c))) / total for c in process.kernel.composition
+        },
+        "personal": {c: v / total for c, v in zip(model.personal, variances.tolist(), strict=True)},
     }
-    return {"shared": shared, "personal": personal}
 
 
 def _effects(

@@ -11,12 +11,13 @@ and computing time grows linearly with the number of users (cf. Leroy et al. 202
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.kernels.composition import Composition
@@ -43,10 +44,18 @@ class TwoLevel:
     hyperparameters: Mapping[str, float]
     noise: float
 
-    def own_covariance(self, x: np.ndarray) -> np.ndarray:
-        """Return the covariance (n, n) of a user's targets at inputs (n, D) given the weights."""
-        personal = composition_covariance(self.personal, self.hyperparameters, x, x)
-        return personal + self.kernel.left_over(x, x) + self.noise * np.eye(len(x))
+    @cached_property
+    def personal_kernel(self) -> FixedKernel:
+        """Kernel of every user's own function."""
+        return FixedKernel.named(self.personal, self.hyperparameters, self.kernel.dimension)
+
+    def own_covariance(self, x: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, n) of a user's targets at inputs (n, D) given the weights.
+
+        `features` are those of the weights at these inputs, (n, r).
+        """
+        left_over = self.kernel.left_over(x, x, features, features)
+        return self.personal_kernel.cross(x, x) + left_over + self.noise * np.eye(len(x))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data that can be written to a file."""
@@ -101,8 +110,9 @@ class SharedPosterior:
         r = model.kernel.size
         precision, shift, contributions = np.eye(r), np.zeros(r), []
         for x, y in zip(inputs, targets, strict=True):
-            given_weights = Conditional.of(model.own_covariance(x), y)
-            features = given_weights.whiten(model.kernel.features(x))
+            features = model.kernel.features(x)
+            given_weights = Conditional.of(model.own_covariance(x, features), y)
+            features = given_weights.whiten(features)
             contributions.append((features, given_weights.white))
             precision += features.T @ features
             shift += features.T @ given_weights.white
@@ -128,5 +138,5 @@ class SharedPosterior:
         process = self.without(user)
         features = self.model.kernel.features(x)
         spread = features @ process.root.T
-        covariance = self.model.own_covariance(x) + spread @ spread.T
+        covariance = self.model.own_covariance(x, features) + spread @ spread.T
         return Conditional.of(covariance, y - features @ process.weights).log_density

@@ -40,9 +40,8 @@ def clustered():
 
 def predicted():
     part = Component(np.array([1.0, 3.0]), np.array([0.5, 0.7]))
-    return Prediction(
-        np.array([2.0, 4.25]), np.array([0.5, 0.75]), {HOSTILE: part}, 0.0625, True, 1
-    )
+    sd = np.sqrt(np.array([0.5, 0.75]) ** 2 - 0.0625)
+    return Prediction.of(np.array([2.0, 4.25]), sd, 0.0625, {HOSTILE: part}, include_noise=True)
 
 
 MADE = {
@@ -201,7 +200,7 @@ def test_a_prediction_shows_means_and_components():
     assert "0.25, included" in text
     assert parts.to_numpy().tolist() == [[HOSTILE, "1", "0.6"]]
     assert means.to_numpy().tolist() == [["0", "2", "0.5", "1"], ["1", "4.25", "0.75", "3"]]
-    text, (means,) = read(Prediction(np.arange(12.0), np.ones(12)))
+    text, (means,) = read(Prediction.of(np.arange(12.0), np.ones(12)))
     assert len(means) == 10
     assert "10 of 12 inputs are shown" in text
     assert "left out" in text

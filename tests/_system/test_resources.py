@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from kem_pymc._system import executors, resources
 from kem_pymc._system.executors import Processes, Serial, make_executor
 from kem_pymc.data.datasets.simulate import draw_function
-from kem_pymc.gp.draws import draw_functions
+from kem_pymc.gp.process import draw_functions
 
 
 def test_workers_are_as_many_as_may_be_used(monkeypatch):

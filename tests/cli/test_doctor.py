@@ -2,7 +2,6 @@
 
 from importlib import metadata
 
-import numpy as np
 import pytest
 
 from kem_pymc._system.jit import cache
@@ -61,6 +60,6 @@ def test_a_folder_of_compiled_code_that_cannot_be_written_to(monkeypatch, tmp_pa
 
 
 def test_a_wrong_likelihood(monkeypatch):
-    monkeypatch.setattr("kem_pymc.gp.batched.log_likelihoods", lambda *_, **__: np.array([[-1.0]]))
+    monkeypatch.setattr("kem_pymc.gp.objective.Objective.terms", lambda *_: (-1.0, 0.0))
     with pytest.raises(InputError, match="Delete the folder of compiled code"):
         doctor.draws()

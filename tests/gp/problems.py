@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement, islice
 
 import numpy as np
 
+from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood, weighted_gradient
 from kem_pymc.kernels.base import base_kernel, base_kernels
 from kem_pymc.kernels.composition import Composition
@@ -42,6 +43,11 @@ LONGER = [
     "RQ2 x MATERN321 x MATERN520",
     "LIN0 + LIN0 x LIN0 + PER1 + LIN0 x PER1 x SE2 + ARD",
 ]
+
+
+def composition_covariance(composition, hyperparameters, x, z):
+    """The covariance (n, m) of inputs (n, D) and (m, D), without noise."""
+    return FixedKernel.named(composition, hyperparameters, x.shape[1]).cross(x, z)
 
 
 class Problem:

@@ -82,37 +82,29 @@ def test_a_space_that_is_exhausted():
     assert maximise(Flat(), own, 0.0, rows, np.arange(4.0), rng, rows) is None
 
 
-def test_whole_numbers_are_moved_by_one():
-    """Without a slope between them, as of networks that are flat there."""
-    names = [f"n{i}" for i in range(30)]
-    own = Space({name: IntDistribution(0, 1) for name in names})
-    best = own.draw(1, np.random.default_rng(2))[0]
+class Agreement:
+    """The more a row differs from the best one, the larger the values."""
 
-    class Agreement:
-        def predict(self, rows):
-            return ((rows > 0.5) != best).sum(axis=1), np.full(len(rows), 0.01)
+    def __init__(self, best):
+        self.best = best
 
+    def predict(self, rows):
+        return (np.abs(rows - self.best) > 0.5).sum(axis=1) / 2, np.full(len(rows), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "count"), [(IntDistribution(0, 1), 30), (CategoricalDistribution(range(8)), 5)]
+)
+def test_where_there_is_no_slope_one_dimension_is_changed_at_a_time(dimension, count):
+    """Whole numbers, and more categories than can be combined: the last of 8^5 combinations."""
+    names = [f"d{i}" for i in range(count)]
+    own = Space(dict.fromkeys(names, dimension))
+    last = 1 if isinstance(dimension, IntDistribution) else 7
+    best = own.encode([dict.fromkeys(names, last)])[0]
     rng = np.random.default_rng(0)
     rows = own.draw(5, rng)
-    values, _ = Agreement().predict(rows)
-    found = maximise(Agreement(), own, values.min(), rows, values, rng, rows)
+    values, _ = Agreement(best).predict(rows)
+    found = maximise(Agreement(best), own, values.min(), rows, values, rng, rows)
     np.testing.assert_array_equal(found, best)
-
-
-def test_more_categories_than_can_be_combined():
-    """The best one is the last of 8^5 combinations."""
-    names = [f"c{i}" for i in range(5)]
-    own = Space({name: CategoricalDistribution(list(range(8))) for name in names})
-    last = own.encode([dict.fromkeys(names, 7)])[0]
-
-    class Agreement:
-        def predict(self, rows):
-            return 5 - rows @ last, np.full(len(rows), 0.01)
-
-    rng = np.random.default_rng(0)
-    rows = own.draw(5, rng)
-    values, _ = Agreement().predict(rows)
-    found = maximise(Agreement(), own, values.min(), rows, values, rng, rows)
-    np.testing.assert_array_equal(found, last)
     tried = np.concatenate([rows[:2], rows, rows])
     assert _best(tried, np.arange(12.0)[::-1]) == [0, 1, 4, 5, 6]  # different ones

@@ -61,14 +61,6 @@ def test_logs_are_of_what_is_positive_and_other_names_are_ignored():
     assert given.tolist() == [2.0, -0.5]
 
 
-def test_white_has_the_noise_alone():
-    where = coordinates("WHITE")
-    assert where.names == ("log noise",)
-    h, log_noise = where.expand(np.array([0.7]))
-    assert (h.any(), log_noise) == (False, 0.7)
-    assert where.named(np.zeros(1)) == ({}, 1.0)
-
-
 def test_compositions_from_elsewhere_are_refused_at_once():
     with pytest.raises(InputError, match="RQ0 is not in the candidate pool"):
         coordinates("LIN0 + RQ0")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.gp.covariance import covariance, cross_covariances, natural_values, variances
+from kem_pymc.gp.covariance import covariance, cross_covariances, variances
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from tests.gp.problems import HYPERPARAMETERS, LONGER, PAIRS, Problem
@@ -37,24 +37,6 @@ def points():
     return rng.uniform(-1, 2, (2, 6)), rng.uniform(-1, 2, (2, 4))
 
 
-def test_a_sum_is_that_of_numpy(points):
-    """Catches an amplitude that multiplies every factor, and a term that replaces the others."""
-    x, h = points[0], POOL.unconstrained(VALUES)
-    for active in ([0, 1, 2], [2, 1], [1]):
-        out, room = np.full((6, 8), np.nan), np.empty((6, 8))
-        covariance(kernels(), POOL.layout, np.array(active), h, x, out, room)
-        expected = sum(by_numpy(x, x)[c] for c in active)
-        np.testing.assert_allclose(np.triu(out[:, :6]), np.triu(expected), rtol=0, atol=1e-12)
-
-
-def test_nothing_has_no_covariance(points):
-    out = np.full((6, 8), np.nan)
-    nothing = np.empty(0, dtype=np.int64)
-    h = POOL.unconstrained(VALUES)
-    covariance(kernels(), POOL.layout, nothing, h, points[0], out, out.copy())
-    assert (out[:, :6] == 0).all()
-
-
 def test_a_candidates_covariance_with_other_points_is_that_of_numpy(points):
     x, z = points
     h = POOL.unconstrained(VALUES)
@@ -65,11 +47,3 @@ def test_a_candidates_covariance_with_other_points_is_that_of_numpy(points):
         found = variances(kernels(), POOL.layout, active, h, z)
         diagonal = np.diagonal(own[active], axis1=1, axis2=2)
         np.testing.assert_allclose(found, diagonal, rtol=0, atol=1e-12)
-
-
-def test_natural_values_are_exponentials_of_logs_and_shifts_as_they_are():
-    values, names = np.zeros(8), [own.name for own in POOL.hyperparameters]
-    h = POOL.unconstrained(VALUES)
-    for factor, own in enumerate([["SE1.lengthscale"], names[3:4], names[4:6]]):
-        natural_values(POOL.layout, factor, h, values)
-        assert values[: len(own)] == pytest.approx([VALUES[name] for name in own], rel=1e-14)

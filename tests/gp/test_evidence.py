@@ -46,7 +46,7 @@ def evidence(objective):
     return laplace(objective, fit(objective, starts))[1].value
 
 
-def brute_force(objective, others, noise, points=31, reach=5.0):
+def brute_force(objective, others, noise, points=25, reach=4.5):
     """Integrate on a grid: F(l) g(l) plus the integral above l.
 
     `others` are normals (centres, spreads) that are the prior of the other coordinates, or
@@ -82,7 +82,7 @@ def test_white_noise_by_quadrature(above, spread, noise, n):
 
 
 @pytest.mark.parametrize(("above", "spread"), [(-5.0, 0.1), (-1.0, 0.5), (0.5, 0.4), (4.6, 1.0)])
-@pytest.mark.parametrize(("text", "noise"), [("LIN0", 0.1), ("LIN0", 0.4), ("SE0", 0.05)])
+@pytest.mark.parametrize(("text", "noise"), [("LIN0", 0.4), ("SE0", 0.05)])
 def test_other_coordinates_by_quadrature(text, noise, above, spread):
     """Catches coordinates that don't follow the noise, or whose curvature doesn't."""
     objective = problem(text, noise, FLOOR + above, spread)
@@ -114,13 +114,13 @@ def table(noise):
 
 
 @pytest.mark.parametrize("noise", [(2.0, 0.5), (0.0, 2.0), (-5.0, 1.0)])
-@pytest.mark.parametrize(("text", "sd"), [("WHITE", 0.1), ("LIN0", 0.1), ("LIN0", 0.4)])
+@pytest.mark.parametrize(("text", "sd"), [("WHITE", 0.1), ("LIN0", 0.4)])
 def test_the_studys_priors_by_quadrature(text, sd, noise):
     """Catches a mass below the floor that is wrong where only the density is known."""
     where = Coordinates(POOL, Composition.parse(text))
     objective = Objective(where, *data(text, sd), study_prior(table(noise), where, Composition()))
     others = ([0.0, 0.0], [2.0, 0.1]) if text == "LIN0" else ([], [])
-    expected = brute_force(objective, others, noise, points=61)
+    expected = brute_force(objective, others, noise, points=41, reach=4.0)
     assert evidence(objective) == pytest.approx(expected, abs=0.05)
 
 

@@ -22,7 +22,6 @@ from tests.gp.objectives import (
     COMPOSITIONS,
     coordinates,
     data,
-    gradient,
     objective,
     scattered,
     stand_in_priors,
@@ -31,10 +30,15 @@ from tests.gp.objectives import (
 
 def scipy_height(problem, start):
     low, high = bounds(problem.coordinates, NOISE_FLOOR)
+
+    def negative(v):
+        (height,), (slope,) = problem.evaluate(v[None])
+        return -height, -slope
+
     result = minimize(
-        lambda v: -sum(problem.terms(v)),
+        negative,
         np.clip(start, low, high),
-        jac=lambda v: -gradient(problem, v),
+        jac=True,
         method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 5000, "maxfun": 50000},
@@ -57,18 +61,11 @@ def test_search_stays_where_the_prior_has_support():
 @pytest.mark.parametrize("text", COMPOSITIONS)
 def test_fit_is_as_high_as_scipys_from_the_same_starts(text, prior):
     problem = objective(text, prior)
-    starts = scattered(problem, 12)
+    starts = scattered(problem, 6)
     found = fit(problem, starts)
     assert found.converged
     assert found.height == pytest.approx(sum(problem.terms(found.values)), abs=1e-12)
     assert found.height >= max(scipy_height(problem, s) for s in starts) - 1e-4
-
-
-def test_fit_from_one_start_reaches_the_single_optimum():
-    problem = objective("LIN0", prior=True)
-    heights = [fit(problem, [start]).height for start in scattered(problem, 20)]
-    assert np.ptp(heights) < 1e-5
-    assert heights[0] == pytest.approx(scipy_height(problem, np.zeros(3)), abs=1e-5)
 
 
 def test_white_noise_is_fitted_in_closed_form():
@@ -77,20 +74,13 @@ def test_white_noise_is_fitted_in_closed_form():
     assert found.values[0] == pytest.approx(np.log(np.mean(problem.problem.y**2)), abs=1e-4)
 
 
-def test_noise_stops_at_its_floor():
+@pytest.mark.parametrize("floor", [NOISE_FLOOR, 1e-4])
+def test_noise_stops_at_its_floor(floor):
     where = coordinates("LIN0")
     x, _ = data(0)
-    found = fit(Objective(where, x, 2 * x[:, 0]), [np.zeros(3)])
-    assert found.values[-1] == pytest.approx(math.log(NOISE_FLOOR), abs=1e-12)
+    found = fit(Objective(where, x, 2 * x[:, 0], noise_floor=floor), [np.zeros(3)])
+    assert found.values[-1] == pytest.approx(math.log(floor), abs=1e-12)
     assert found.converged
-
-
-def test_the_floor_is_a_setting():
-    """Catches a bound that is read elsewhere."""
-    where = coordinates("LIN0")
-    x, _ = data(0)
-    found = fit(Objective(where, x, 2 * x[:, 0], noise_floor=1e-4), [np.zeros(3)])
-    assert found.values[-1] == pytest.approx(math.log(1e-4), abs=1e-12)
 
 
 def test_noise_can_be_held():

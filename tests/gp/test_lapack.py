@@ -10,8 +10,7 @@ from kem_pymc.gp import fit as fits
 from kem_pymc.gp import objective as objectives
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import bounds, fit, spread_places, thinned
-from kem_pymc.gp.lapack import evaluate_large
-from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.objective import Objective, evaluate_large
 from kem_pymc.gp.problem import evaluate, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool

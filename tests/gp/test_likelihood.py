@@ -69,20 +69,6 @@ class TestPrefixes:
                     expected[t] -= normal_log_density(data.y[user, t, : ends[t - 1]], k)
             np.testing.assert_allclose(out[:upto], expected, rtol=1e-9)
 
-    def test_white_is_noise_alone(self):
-        problem = Problem("WHITE")
-        out, _ = problem.prefixes([5, 12])
-        variance = math.exp(problem.log_noise)
-        each = -0.5 * (problem.y**2 / variance + np.log(2 * np.pi * variance))
-        np.testing.assert_allclose(out, [each[:5].sum(), each.sum()], rtol=1e-12)
-
-    @pytest.mark.parametrize("upto", [1, 2, 3])
-    def test_a_prefix_does_not_depend_on_what_follows(self, upto):
-        problem = Problem("LIN0 x PER1 x SE2")
-        whole, _ = problem.prefixes([4, 8, 12])
-        part, _ = problem.prefixes([4, 8, 12][:upto])
-        np.testing.assert_allclose(part, whole[:upto], rtol=1e-12)
-
 
 class TestNotPositiveDefinite:
     ENDS = (3, 6, 8, 12)
@@ -235,13 +221,6 @@ class TestGradient:
         slopes = [slope(coordinate) for coordinate in range(len(problem.places) + 1)]
         np.testing.assert_allclose(gradient, slopes, rtol=1e-8, atol=1e-9)
 
-    def test_weights_choose_datasets(self):
-        problem = Problem("LIN0 x PER1 + SE2")
-        first = np.arange(12) < 5
-        total, _ = problem.gradient(first + 1.0)
-        out, _ = problem.prefixes([5, 12])
-        np.testing.assert_allclose(total, out.sum(), rtol=1e-12)
-
     def test_adds_at_active_places_only(self):
         problem, weights = Problem("LIN0 x PER1 + SE2"), np.ones(12)
         _, alone = problem.gradient(weights)
@@ -251,16 +230,6 @@ class TestGradient:
         outside = np.setdiff1d(np.arange(len(problem.h)), problem.places)
         assert len(outside) > 0
         assert (out[outside] == 3.0).all()
-
-    def test_points_without_weight_do_not_count(self):
-        problem = Problem("LIN0 x PER1 + SE2")
-        weights = np.where(np.arange(12) < 8, 1.0, 0.0)
-        total, gradient = problem.gradient(weights)
-        problem.x = np.ascontiguousarray(problem.x[:, :8])
-        problem.y = problem.y[:8]
-        short, expected = problem.gradient(weights[:8])
-        assert total == pytest.approx(short, rel=1e-12)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-9)
 
     def test_not_positive_definite(self):
         problem = Problem("LIN0 x LIN0")

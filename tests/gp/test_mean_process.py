@@ -4,24 +4,15 @@ import numpy as np
 import pytest
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.kernel import composition_covariance
-from kem_pymc.gp.mean_process import MeanProcess, SharedKernel, is_linear
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanProcess, SharedKernel, is_linear
 from kem_pymc.kernels.composition import Candidate, Composition
 from tests.shared.two_levels import SHARED, VALUES
-
-
-def test_weights_and_what_they_leave_add_up_to_the_kernel(model, users):
-    x, z = users[0][0], users[0][2]
-    features = model.kernel.features(x) @ model.kernel.features(z).T
-    whole = composition_covariance(SHARED, VALUES, x, z)
-    np.testing.assert_allclose(features + model.kernel.left_over(x, z), whole, atol=1e-10)
-    assert np.abs(model.kernel.left_over(x, z)).max() < 1e-3
 
 
 def test_a_missing_value_is_named(users):
     kernel = SharedKernel(SHARED, {"CONST.amplitude": 1.0}, 2, users[0][0])
     with pytest.raises(InputError, match="no value of"):
-        kernel.left_over(users[0][0], users[0][0])
+        kernel.rest_kernel  # noqa: B018
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +31,6 @@ def by_numpy(x, z):
     return 2.0 + 0.7 * lines + 1.3 * np.exp(-0.5 * far.sum(axis=2))
 
 
-def test_a_compositions_covariance_is_that_of_numpy(users):
-    x, z = users[0][0], users[0][2]
-    found = composition_covariance(SHARED, VALUES, x, z)
-    np.testing.assert_allclose(found, by_numpy(x, z), rtol=0, atol=1e-12)
-    assert (composition_covariance(Composition(), {}, x, z) == np.zeros((7, 9))).all()
-
-
 def test_weights_have_the_normal_distribution_of_this_precision(model, posterior, users):
     precision, shift = posterior
     process = MeanProcess.of_precision(model.kernel, precision, shift)
@@ -54,9 +38,10 @@ def test_weights_have_the_normal_distribution_of_this_precision(model, posterior
     one, other = model.kernel.features(x), model.kernel.features(z)
     mean = one @ np.linalg.solve(precision, shift)
     np.testing.assert_allclose(process.mean(x), mean, rtol=0, atol=1e-10)
-    expected = one @ np.linalg.solve(precision, other.T) + model.kernel.left_over(x, z)
+    expected = one @ np.linalg.solve(precision, other.T)
+    expected += model.kernel.left_over(x, z, one, other)
     np.testing.assert_allclose(process.covariance(x, z), expected, rtol=0, atol=1e-10)
-    parts = [process.component(candidate, x) for candidate in SHARED]
+    parts = [process.mean(x, candidate) for candidate in SHARED]
     np.testing.assert_allclose(np.sum(parts, axis=0), mean, rtol=0, atol=1e-10)
 
 
@@ -66,6 +51,8 @@ def test_before_any_data_the_process_is_its_kernel(model, users):
     x, z = users[0][0], users[0][2]
     assert not prior.mean(x).any()
     np.testing.assert_allclose(prior.covariance(x, z), by_numpy(x, z), rtol=0, atol=1e-10)
+    features = model.kernel.features(x), model.kernel.features(z)
+    assert np.abs(model.kernel.left_over(x, z, *features)).max() < 1e-3
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -73,10 +60,11 @@ def test_new_points_are_put_behind_those_of_the_data(model, posterior, users, kn
     """Catches a block of the joint covariance that is transposed, or of other points."""
     process = MeanProcess.of_precision(model.kernel, *posterior)
     x, z = users[0][0], users[0][2]
-    at = process.at(x)
+    at = MeanAtPoints(process, x)
     if known:  # what is known already is extended, not computed again
         assert at.covariance.shape == (7, 7)
     new = at.to(z)
+    assert at.to(z) is new  # only the last ones are kept
     np.testing.assert_array_equal(new.mean, process.mean(z))
     np.testing.assert_array_equal(new.cross, process.covariance(x, z))
     np.testing.assert_array_equal(new.covariance, process.covariance(z, z))
@@ -84,21 +72,8 @@ def test_new_points_are_put_behind_those_of_the_data(model, posterior, users, kn
     mean, covariance = process.mean(both), process.covariance(both, both)
     np.testing.assert_allclose(new.extended.mean, mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(new.extended.covariance, covariance, rtol=0, atol=1e-12)
-
-
-def test_only_the_last_new_points_are_kept(model, posterior, users):
-    at = MeanProcess.of_precision(model.kernel, *posterior).at(users[0][0])
-    z = users[0][2]
-    first = at.to(z)
-    assert at.to(z) is first
-    other = z + 1.0
-    np.testing.assert_array_equal(at.to(other).z, other)
-    assert at.to(z) is not first
-
-
-def test_a_candidate_that_the_kernel_lacks_is_refused(model, users):
-    with pytest.raises(InputError, match=r"SE0 isn't in .* Choose one of its candidates"):
-        model.kernel.component_features(Candidate.parse("SE0"), users[0][0])
+    np.testing.assert_array_equal(at.to(z + 1.0).x, z + 1.0)
+    assert at.to(z) is not new
 
 
 def test_a_kernel_of_lines_needs_no_inducing_points(users):
@@ -108,7 +83,7 @@ def test_a_kernel_of_lines_needs_no_inducing_points(users):
     expected = 2.0 + 0.7 * np.outer(x[:, 1] - 0.4, x[:, 1] - 0.4)
     features = kernel.features(x)
     np.testing.assert_allclose(features @ features.T, expected, rtol=0, atol=1e-12)
-    assert not kernel.left_over(x, x).any()
+    assert not kernel.left_over(x, x, features, features).any()
     again = SharedKernel.from_dict(kernel.to_dict(), 2)
     assert again.inducing.shape == (0, 2)
     np.testing.assert_array_equal(again.features(x), features)

@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
@@ -17,6 +16,7 @@ from tests.gp.objectives import (
     objective,
     scattered,
 )
+from tests.gp.problems import composition_covariance
 
 
 @pytest.mark.parametrize("prior", [False, True])
@@ -26,27 +26,6 @@ def test_gradient_equals_finite_differences(text, prior):
     for values in scattered(problem, 3):
         numeric = approx_fprime(values, lambda v: sum(problem.terms(v)), 1e-6)
         np.testing.assert_allclose(gradient(problem, values), numeric, rtol=1e-3, atol=1e-3)
-
-
-def test_terms_equal_scipys_densities():
-    problem = objective("WHITE", prior=True)
-    likelihood, density = problem.terms(np.array([0.3]))
-    y = problem.problem.y
-    assert likelihood == pytest.approx(
-        multivariate_normal(None, np.exp(0.3) * np.eye(20)).logpdf(y)
-    )
-    prior = problem.problem.prior
-    assert density == pytest.approx(norm(prior.centre, prior.precision**-0.5).logpdf(0.3).sum())
-
-
-def test_evaluations_agree_with_terms_and_differences():
-    problem = objective("SE0", prior=True)
-    points = np.random.default_rng(0).normal(0, 0.5, (3, 3))
-    heights, gradients = problem.evaluate(points)
-    for point, height, slope in zip(points, heights, gradients, strict=True):
-        assert sum(problem.terms(point)) == pytest.approx(height, abs=1e-10)
-        numeric = approx_fprime(point, lambda v: sum(problem.terms(v)), 1e-6)
-        np.testing.assert_allclose(slope, numeric, rtol=1e-3, atol=1e-3)
 
 
 class Shared:

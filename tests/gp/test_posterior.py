@@ -61,7 +61,7 @@ def of_posterior(posterior):
         "mean": mean,
         "variance": variance,
         "covariance": posterior.covariance(Z, X[:3]),
-        "log_likelihood": posterior.log_likelihood,
+        "log_likelihood": posterior.conditional.log_density,
         "left_out": posterior.conditional.left_out(),
     }
 
@@ -87,7 +87,8 @@ def conditioned_again():
     second = Posterior.of(first, X[9:], Y[9:])
     found = of_posterior(second)
     del found["left_out"]
-    return case(both, found | {"log_likelihood": first.log_likelihood + second.log_likelihood}, 3.0)
+    density = first.conditional.log_density + second.conditional.log_density
+    return case(both, found | {"log_likelihood": density}, 3.0)
 
 
 def composition(n=20):
@@ -228,26 +229,6 @@ def test_every_user_of_the_posterior_equals_dense_matrices(user):
     }
     for name, value in own.found.items():
         np.testing.assert_allclose(value, dense[name], rtol=1e-10, atol=1e-10, err_msg=name)
-
-
-def test_posteriors_that_branch_do_not_disturb_each_other():
-    """They share rows; catches one that overwrites those of another."""
-    root = Posterior.unobserved(process("SE0"), Z).observe(X[0], Y[0])
-    one, other = root.observe(X[1], Y[1]), root.observe(X[2], Y[2])
-    one, other = one.observe(X[3], Y[3]), other.observe(X[4], Y[4])
-    for branch in (root, one, other):
-        np.testing.assert_allclose(branch.at_points, branch.predict(Z), rtol=1e-10)
-
-
-def test_draws_have_the_moments_of_the_posterior():
-    """Catches draws of the prior, and a covariance that is a root's transpose."""
-    posterior = Posterior.of(process("SE0 + LIN1 + CONST", 3.0), X[:4], Y[:4])
-    n = 20_000
-    drawn = posterior.draw(Z, n, np.random.default_rng(2))
-    variance, covariance = posterior.variance(Z), posterior.covariance(Z, Z)
-    assert (np.abs(drawn.mean(axis=0) - posterior.mean(Z)) < 5 * np.sqrt(variance / n)).all()
-    error = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
-    assert (np.abs(np.cov(drawn.T) - covariance) < 5 * error).all()
 
 
 def test_exact_observations_may_be_repeated_but_not_contradicted():

@@ -152,7 +152,7 @@ def test_where_jitter_is_needed_everything_is_computed_anew(points, later):
     first = next(n for n in range(4, 9) if conditioned(n).jittered)
     less = conditioned(first - 1 + later)
     assert less.jittered == bool(later)
-    n = less.objective.n_points
+    n = len(less.x)
     extended, whole = less.extended(x[n:], y[n:]), conditioned(12)
     assert extended.jittered
     mine, root = extended.conditional.root, whole.conditional.root

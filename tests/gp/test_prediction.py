@@ -4,42 +4,26 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mixture import Mixture
-from kem_pymc.gp.prediction import Component, Prediction, averaged, back_transformed
-
-
-def test_targets_must_match_the_predictions():
-    prediction = Prediction(np.zeros(3), np.ones(3), {"SE0": Component(np.zeros(3), np.ones(3))})
-    with pytest.raises(InputError, match=r"shape \(2,\) for 3 predictions\. Give one"):
-        prediction.log_predictive_density(np.zeros(2))
-
-
-def test_an_average_has_the_moments_of_the_mixture():
-    # By a million draws: what a mixture of sds without the means' spread would miss is seen.
-    rng = np.random.default_rng(0)
-    one = Prediction(np.array([1.0]), np.array([0.5]), {"SE0": Component(*np.ones((2, 1)))}, 0.04)
-    other = Prediction(np.array([-2.0]), np.array([1.0]), {}, 0.25)
-    mixed = averaged([one, other], [0.3, 0.7])
-    which = rng.random(10**6) < 0.3
-    function = np.where(which, rng.normal(1, 0.5, 10**6), rng.normal(-2, 1, 10**6))
-    assert mixed.mean[0] == pytest.approx(function.mean(), abs=0.006)
-    assert mixed.sd[0] == pytest.approx(function.std(), abs=0.006)
-    assert mixed.noise == pytest.approx(0.3 * 0.04 + 0.7 * 0.25)
-    share = np.where(which, rng.normal(1, 1, 10**6), 0.0)
-    assert mixed.components["SE0"].mean[0] == pytest.approx(share.mean(), abs=0.005)
-    assert mixed.components["SE0"].sd[0] == pytest.approx(share.std(), abs=0.005)
-    density = 0.3 * norm(1, np.sqrt(0.29)).pdf(0.4) + 0.7 * norm(-2, np.sqrt(1.25)).pdf(0.4)
-    assert mixed.log_predictive_density([0.4])[0] == pytest.approx(np.log(density))
-
+from kem_pymc.gp.prediction import Component, Prediction, averaged, in_target_unit
 
 MEAN, SD, NOISE = np.array([1.0, -2.0, 0.5]), np.array([0.5, 1.0, 0.2]), 0.3
+LOG = Scaling(np.zeros(1), np.ones(1), 0.0, 1.0, Transform("log"))
 
 
-def of_one_kernel(include_noise):
-    sd = np.sqrt(SD**2 + NOISE) if include_noise else SD
-    return Prediction(MEAN, sd, noise=NOISE, include_noise=include_noise)
+def of_one_kernel(include_noise=False):
+    return Prediction.of(MEAN, SD, NOISE, include_noise=include_noise)
+
+
+def test_what_is_asked_of_a_prediction_must_fit_it():
+    with pytest.raises(InputError, match=r"shape \(2,\) for 3 predictions\. Give one"):
+        of_one_kernel().log_predictive_density(np.zeros(2))
+    for probability in (0.0, 1.0, -0.1, 97.5, np.nan):
+        with pytest.raises(InputError, match=r"no quantile of probability .* above 0 and below 1"):
+            of_one_kernel().quantile(probability)
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
@@ -52,32 +36,42 @@ def test_observations_have_the_noise_once_whatever_the_sd_includes(include_noise
     y = np.array([0.0, 1.0, 2.0])
     found = prediction.log_predictive_density(y)
     np.testing.assert_allclose(found, law.logpdf(y), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(prediction.mean, MEAN, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(prediction.sd, law.std() if include_noise else SD, atol=1e-12)
     np.testing.assert_allclose(prediction.sd_function, SD, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("probability", [0.0, 1.0, -0.1, 97.5, np.nan])
-def test_quantiles_of_no_probability_are_refused(probability):
-    with pytest.raises(InputError, match=r"no quantile of probability .* above 0 and below 1"):
-        of_one_kernel(False).quantile(probability)
-
-
-def test_an_average_has_the_quantiles_of_the_mixture():
-    """Catches quantiles of a normal distribution with the mixture's moments."""
-    apart = Prediction(MEAN + 6.0, SD, noise=0.1)
-    mixed = averaged([of_one_kernel(False), apart], [0.25, 0.75])
-    variance = 0.25 * (SD**2 + 4.5**2) + 0.75 * (SD**2 + 1.5**2)
+@pytest.mark.parametrize("include_noise", [False, True])
+def test_an_average_is_the_mixture_by_hand(include_noise):
+    """Catches moments without the spread of the means, and quantiles of a normal distribution."""
+    part = Component(np.ones(3), 2 * np.ones(3))
+    one = Prediction.of(MEAN, SD, NOISE, {"SE0": part}, include_noise)
+    other = Prediction.of(MEAN + 6.0, SD, 0.1, {}, include_noise)
+    mixed = averaged([one, other], [0.25, 0.75])
+    noise = 0.25 * NOISE + 0.75 * 0.1
+    variance = SD**2 + 0.25 * 4.5**2 + 0.75 * 1.5**2
     np.testing.assert_allclose(mixed.mean, MEAN + 4.5, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(mixed.sd, np.sqrt(variance), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(mixed.sd**2, variance + noise * include_noise, atol=1e-12)
+    np.testing.assert_allclose(mixed.sd_function**2, variance, rtol=0, atol=1e-12)
+    assert mixed.noise == pytest.approx(noise)
+    laws = norm(MEAN, np.sqrt(SD**2 + NOISE)), norm(MEAN + 6.0, np.sqrt(SD**2 + 0.1))
     at = mixed.quantile(0.4)
-    below = 0.25 * norm(MEAN, np.sqrt(SD**2 + NOISE)).cdf(at)
-    below += 0.75 * norm(MEAN + 6.0, np.sqrt(SD**2 + 0.1)).cdf(at)
+    below = 0.25 * laws[0].cdf(at) + 0.75 * laws[1].cdf(at)
     np.testing.assert_allclose(below, 0.4, rtol=0, atol=1e-9)
+    density = np.log(0.25 * laws[0].pdf(0.4) + 0.75 * laws[1].pdf(0.4))
+    np.testing.assert_allclose(mixed.log_predictive_density(np.full(3, 0.4)), density)
+    # The other one lacks the component, which is zero there.
+    component = mixed.components["SE0"]
+    np.testing.assert_allclose(component.mean, 0.25)
+    np.testing.assert_allclose(component.sd**2, 0.25 * (2**2 + 0.75**2) + 0.75 * 0.25**2)
+    again = averaged([mixed, other], [0.5, 0.5])
+    np.testing.assert_allclose(again.mean, MEAN + 0.5 * 4.5 + 0.5 * 6.0)
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
 def test_behind_a_logarithm_predictions_are_log_normal(include_noise):
     """Catches moments of the wrong variance, and a density without its Jacobian."""
-    back = back_transformed(of_one_kernel(include_noise), Transform("log"))
+    back = in_target_unit(of_one_kernel(include_noise), LOG)
 
     def moments(variance):
         mean = np.exp(MEAN + variance / 2)
@@ -92,11 +86,18 @@ def test_behind_a_logarithm_predictions_are_log_normal(include_noise):
     y = np.array([0.3, 1.0, 4.0])
     expected = law.logpdf(np.log(y)) - np.log(y)
     np.testing.assert_allclose(back.log_predictive_density(y), expected, rtol=0, atol=1e-10)
+    assert (back.noise, back.offset) == (NOISE, 0.0)
 
 
-def test_mixtures_of_predictions_behind_a_transform_mix_what_was_transformed():
-    own = [of_one_kernel(True), Prediction(MEAN + 1, SD, noise=0.1)]
-    mixed = averaged([back_transformed(p, Transform("log")) for p in own], [0.5, 0.5])
+def test_mixtures_behind_a_transform_mix_what_was_transformed():
+    """Catches moments that are transformed after they were averaged."""
+    own = [of_one_kernel(True), Prediction.of(MEAN + 1, SD, 0.1, include_noise=True)]
+    mixed = in_target_unit(averaged(own, [0.5, 0.5]), LOG)
+    single = [in_target_unit(p, LOG) for p in own]
+    means = np.array([p.mean for p in single])
+    squares = np.mean([p.sd**2 + p.mean**2 for p in single], axis=0)
+    np.testing.assert_allclose(mixed.mean, means.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(mixed.sd, np.sqrt(squares - means.mean(axis=0) ** 2), rtol=1e-9)
     sds = np.sqrt([SD**2 + NOISE, SD**2 + 0.1])
     parts = Mixture(np.full(2, 0.5), np.array([MEAN, MEAN + 1]), sds)
     y = np.array([0.3, 1.0, 4.0])
@@ -104,14 +105,12 @@ def test_mixtures_of_predictions_behind_a_transform_mix_what_was_transformed():
     np.testing.assert_allclose(mixed.log_predictive_density(y), expected, rtol=0, atol=1e-10)
 
 
-def test_it_says_what_it_predicts():
-    assert repr(of_one_kernel(False)) == "Prediction(the function at 3 inputs)"
-    one = Prediction(np.zeros(1), np.ones(1), include_noise=True)
-    assert repr(one) == "Prediction(new observations at 1 input)"
-
-
 @pytest.mark.parametrize(("include_noise", "words"), [(True, "included"), (False, "left out")])
-def test_a_prediction_shows_the_sd_of_its_noise(include_noise, words):
+def test_it_says_what_it_predicts_and_the_sd_of_its_noise(include_noise, words):
     """The sd, as targets have units, and not the variance."""
-    text = Prediction(MEAN, SD, noise=0.09, include_noise=include_noise)._repr_html_()
-    assert f"0.3, {words}" in text
+    what = "new observations" if include_noise else "the function"
+    one = Prediction.of(np.zeros(1), np.ones(1), include_noise=include_noise)
+    assert repr(one) == f"Prediction({what} at 1 input)"
+    shown = Prediction.of(MEAN, SD, 0.09, include_noise=include_noise)
+    assert repr(shown) == f"Prediction({what} at 3 inputs)"
+    assert f"0.3, {words}" in shown._repr_html_()

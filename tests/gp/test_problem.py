@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm, multivariate_normal, norm
 
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import (
     evaluate,
@@ -20,6 +19,7 @@ from kem_pymc.gp.problem import (
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.scorer import study_prior
 from tests.gp.objectives import coordinates, data, objective, stand_in_priors
+from tests.gp.problems import composition_covariance
 
 
 def test_flat_prior_is_density_one():

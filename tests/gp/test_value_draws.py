@@ -6,10 +6,10 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.evidence import DRAWS, draw_values
 from kem_pymc.gp.fit import MANY, fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
-from kem_pymc.gp.value_draws import DRAWS, draw_values
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 

@@ -18,6 +18,7 @@ from kem_pymc.priors.noise import (
     noise_at,
     noise_by_size,
     noise_from_data,
+    noise_text,
     noise_to_data,
 )
 from tests.hierarchical import LEVEL
@@ -76,7 +77,7 @@ def test_values_take_the_place_of_population_parameters(pool):
         sigma = 0.5 if given is same else 0.7
         expected_density = stats.lognorm(sigma, scale=np.exp(expected)).logpdf(0.2)
         assert density == pytest.approx(expected_density, abs=1e-6)
-    assert str(noise_at(learned, {"level": -2.0})).endswith("larger parents., at level = -2")
+    assert noise_text(noise_at(learned, {"level": -2.0})).endswith("larger parents., at level = -2")
     assert noise_at(learned, {}) is learned
     by_size = noise_by_size((1,), (1,))
     assert noise_at(by_size, {"level": -2.0}) is by_size

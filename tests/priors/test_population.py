@@ -46,8 +46,10 @@ def test_one_name_has_one_prior():
 def test_values_that_a_prior_excludes_are_refused(hierarchical):
     with pytest.raises(InputError, match=r"spread = -0\.3 is impossible under its prior"):
         hierarchical.at({"spread": -0.3})
-    with pytest.raises(InputError, match="aren't all numbers"):
+    with pytest.raises(InputError, match="aren't all finite numbers"):
         hierarchical.at({"spread": "wide"})
+    with pytest.raises(InputError, match="aren't all finite numbers"):
+        hierarchical.at({"median": np.nan})
 
 
 def test_a_table_tells_of_them(hierarchical, pool):
@@ -63,28 +65,6 @@ def test_a_table_is_data(hierarchical, pool):
     again = Priors.from_dict(data)
     assert again.to_dict() == data
     assert [p.name for p in again.population(pool)] == ["median", "spread"]
-
-
-def test_numbers_take_their_place(hierarchical, pool):
-    values = {"median": 0.1, "spread": 0.3, "level": -1.0, "unknown": 2}
-    plain = hierarchical.at(values)
-    assert plain.population(pool) == ()
-    assert plain.to_dict()["hyperparameters"]["lengthscale"] == {
-        "distribution": "LogNormal",
-        "parameters": [0.1, 0.3],
-    }
-    found, expected = plain.compile(pool), hierarchical.compile(pool)
-    at = np.array([values[p.name] for p in hierarchical.population(pool)])
-    parent = np.array([True, False, True])
-    for v in (-1.0, 0.4):
-        for one, other in zip(found.entry, expected.entry, strict=True):
-            density = found.log_density(int(one), v, np.empty(0))
-            assert density == pytest.approx(expected.log_density(int(other), v, at), abs=1e-12)
-        density = expected.noise_log_density(parent, v, at)
-        assert density == pytest.approx(stats.norm(-1.4, 0.7).logpdf(v), abs=1e-10)
-        assert found.noise_log_density(parent, v, np.empty(0)) == pytest.approx(density, abs=1e-12)
-    with pytest.raises(InputError, match="aren't all finite"):
-        hierarchical.at({"median": np.nan})
 
 
 def test_draws_of_a_table_share_them(hierarchical, pool):

@@ -2,12 +2,18 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
-from tests.priors.compiled import log_densities, place
+from kem_pymc.priors.distributions import constants
+
+
+def values(table, name):
+    """Return the parameters of a prior, which is log-normal or, of a shift, normal."""
+    rv = table.hyperparameters[name]
+    assert rv.owner.op._print_name[0] == ("Normal" if name == "shift" else "LogNormal")
+    return constants(rv)
 
 
 @pytest.mark.parametrize(
@@ -18,48 +24,33 @@ from tests.priors.compiled import log_densities, place
     ],
 )
 def test_tables_are_the_papers(pool, table, lengthscale, period):
-    compiled_priors = table().compile(pool)
-    v = np.array([-0.7, 0.4, 1.9])
-    expected = {
-        "SE0.lengthscale": stats.norm(*lengthscale),
-        "LIN0 x PER0.PER0.period": stats.norm(*period),
-        "SE0.amplitude": stats.norm(0, 2),
-        "LIN0.shift": stats.norm(0, 0.1),
-    }
-    for name, distribution in expected.items():
-        entry = compiled_priors.entry[place(pool, name)]
-        density = log_densities(compiled_priors, entry, v, np.zeros(3, dtype=bool))[0]
-        np.testing.assert_allclose(density, distribution.logpdf(v), atol=1e-10)
-    for size, (mu, sigma) in enumerate([(2, 0.5), (1, 1), (0, 2), (0, 2)]):
-        parent = np.arange(3) < size
-        noise, slope = log_densities(compiled_priors, 0, v, parent)[2:]
-        np.testing.assert_allclose(noise, stats.norm(mu, sigma).logpdf(v), atol=1e-10)
-        np.testing.assert_allclose(slope, -(v - mu) / sigma**2, atol=1e-9)
-    np.testing.assert_array_equal(compiled_priors.stay, 0.9)
-    np.testing.assert_array_equal(compiled_priors.enter, [0.1, 0.1, 0.02])
+    made = table()
+    expected = {"lengthscale": lengthscale, "period": period}
+    expected |= {"amplitude": (0, 2), "shift": (0, 0.1)}
+    for name, parameters in expected.items():
+        assert values(made, name) == pytest.approx(parameters, abs=1e-7)
+    assert (made.noise.mu, made.noise.sigma) == ((2, 1, 0), (0.5, 1, 2))
+    assert (made.stay, made.noise_floor) == (0.9, 0.01)
+    assert list(map(made.entering, pool)) == [0.1, 0.1, 0.02]
 
 
 @pytest.mark.parametrize("unexplained", [1.0, 0.25])
 def test_defaults_scale_with_what_is_to_be_explained(pool, unexplained):
     """Noise and amplitudes do, nothing else; one candidate enters on average."""
     table = prior_tables.default(pool, unexplained)
-    v = np.array([-2.0, 0.3])
     shift = np.log(unexplained)
     expected = {
-        "SE0.amplitude": stats.norm(-0.7 + shift, 1.5),
-        "SE0.lengthscale": stats.norm(np.log(0.4), 0.7),
-        "LIN0 x PER0.PER0.period": stats.norm(np.log(0.2), 0.25),
-        "LIN0.shift": stats.norm(0.5, 0.5),
+        "amplitude": (-0.7 + shift, 1.5),
+        "lengthscale": (np.log(0.4), 0.7),
+        "period": (np.log(0.2), 0.25),
+        "shift": (0.5, 0.5),
     }
-    compiled_priors = table.compile(pool)
-    for name, distribution in expected.items():
-        entry = compiled_priors.entry[place(pool, name)]
-        density = log_densities(compiled_priors, entry, v, np.zeros(3, dtype=bool))[0]
-        np.testing.assert_allclose(density, distribution.logpdf(v), atol=1e-6)
-    for parent in (np.zeros(3, dtype=bool), np.ones(3, dtype=bool)):
-        noise = log_densities(compiled_priors, 0, v, parent)[2]
-        np.testing.assert_allclose(noise, stats.norm(-1.5 + shift, 1.2).logpdf(v), atol=1e-6)
-    assert compiled_priors.enter.sum() == pytest.approx(1)
+    for name, parameters in expected.items():
+        assert values(table, name) == pytest.approx(parameters, abs=1e-6)
+    noise = (-1.5 + shift, 1.2)
+    assert constants(table.noise_without_parent) == pytest.approx(noise, abs=1e-6)
+    assert constants(table.noise(None)) == pytest.approx(noise, abs=1e-6)
+    assert sum(map(table.entering, pool)) == pytest.approx(1)
     assert (table.noise_floor, table.scaling) == (1e-3, "unit")
 
 

@@ -9,7 +9,6 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
@@ -18,6 +17,7 @@ from kem_pymc.sampler.search import best_kernel, one_data_set
 from kem_pymc.sampler.state import attach, empty_state
 from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.scorer import study_prior
+from tests.gp.problems import composition_covariance
 from tests.sampler.searches import SMALL, TABLE, density
 from tests.selection.pilots import user
 from tests.statistical.geweke import SharedFunction

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.evidence import draw_values
 from kem_pymc.gp.fit import Fit, fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
-from kem_pymc.gp.value_draws import draw_values
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection import scored_kernel
 from kem_pymc.selection.scored_kernel import Draw, ScoredKernel, draws_around

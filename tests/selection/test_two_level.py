@@ -6,12 +6,12 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.two_level import TwoLevelSelector
 from kem_pymc.shared.choice import SharedPart
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+from tests.gp.problems import composition_covariance
 from tests.shared.two_levels import NOISE, OWN, PERSONAL, SHARED, VALUES
 
 

@@ -58,29 +58,29 @@ def test_what_varies_fast_is_not_noise():
 def test_rows_of_no_user_in_particular_have_nothing_personal():
     """Catches a personal part that takes a share of what all users have in common."""
     cohort = make_cohort(wave, level=0.0, users=6)
-    part = learn_shared(cohort)
+    part, pooled = (learn_shared(cohort, name) for name in ("smooth", "pooled"))
     assert part.shares["personal"] < 0.02
     assert part.model.noise == pytest.approx(0.3**2, rel=0.4)
-    assert abs(part.scores["pooled"].sum() - part.scores["smooth"].sum()) < 5
-    pooled = learn_shared(cohort, "pooled")
+    assert abs(pooled.scores["pooled"].sum() - part.scores["smooth"].sum()) < 5
     assert not pooled.model.personal.candidates
     assert pooled.shares["personal"] == 0
-    personal = learn_shared(make_cohort(wave)).scores
-    assert personal["pooled"].sum() < personal["smooth"].sum() - 5
+    scores = [learn_shared(make_cohort(wave), name).scores for name in ("smooth", "pooled")]
+    assert scores[1]["pooled"].sum() < scores[0]["smooth"].sum() - 5
 
 
-def test_a_mean_process_is_without_its_user():
-    cohort = make_cohort(line)
-    part = learn_shared(cohort, "linear")
-    others = learn_shared(cohort, "linear").posterior
-    x = cohort.inputs[3]
+@pytest.fixture(scope="module")
+def part():
+    return learn_shared(make_cohort(line), "linear")
+
+
+def test_a_mean_process_is_without_its_user(part):
+    x = make_cohort(line).inputs[3]
     assert not np.allclose(part.function(3).mean(x), part.process.mean(x))
-    np.testing.assert_array_equal(part.function(3).mean(x), others.without(3).mean(x))
+    np.testing.assert_array_equal(part.function(3).mean(x), part.posterior.without(3).mean(x))
     assert (part.function(3).covariance(x, x) - part.process.covariance(x, x)).diagonal().min() > 0
 
 
-def test_words_say_what_is_shared_and_how_much():
-    part = learn_shared(make_cohort(line), "linear")
+def test_words_say_what_is_shared_and_how_much(part):
     words = part.describe(["day"])
     assert words.startswith("Users share a constant level plus a straight line in day: ")
     # 4 x varies by 16/12 over [0, 1], levels by 0.25 and noise by 0.09.
@@ -103,9 +103,8 @@ def test_what_cannot_be_shared_is_refused():
         learn_shared(cohort, 3)
 
 
-def test_relevance_is_a_share_of_the_same_variance():
+def test_relevance_is_a_share_of_the_same_variance(part):
     """With one feature its total effect is all there is: the variance of the shared part."""
-    part = learn_shared(make_cohort(line), "linear")
     assert part.relevance["shared"][0] == pytest.approx(part.shares["shared"], rel=0.1)
     assert 0 <= part.relevance["personal"][0] < part.shares["personal"]  # the level isn't any's
     assert part.to_dict()["relevance"] == {n: list(v) for n, v in part.relevance.items()}

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared import inducing
 from kem_pymc.shared.inducing import FEWEST, TOLERANCE, places_near, with_inducing_points
 from kem_pymc.shared.two_level import TwoLevel
+from tests.gp.problems import composition_covariance
 from tests.shared.two_levels import NOISE, OWN, PERSONAL, SHARED, VALUES
 
 

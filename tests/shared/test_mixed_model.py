@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy.linalg import block_diag
 
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import SharedKernel
+from kem_pymc.gp.mean_process import MeanAtPoints, SharedKernel
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
@@ -44,7 +44,8 @@ def test_means_are_fixed_effects_plus_blups():
     # The last user is new to the others: fixed effects and BLUP rest on all rows all the same.
     mean_process = posterior.without(13)
     coordinates = Coordinates(CandidatePool(LINEAR.candidates), LINEAR)
-    objective = Objective(coordinates, inputs[13], targets[13], shared=mean_process.at(inputs[13]))
+    shared = MeanAtPoints(mean_process, inputs[13])
+    objective = Objective(coordinates, inputs[13], targets[13], shared=shared)
     values = coordinates.from_named(own, two_level.noise)
     new = np.linspace(0, 4, 9)
     found = Conditioned.of(objective, values).predict(new[:, None]).mean

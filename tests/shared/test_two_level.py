@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+from tests.gp.problems import composition_covariance
 from tests.shared.two_levels import NOISE, OWN, PERSONAL, SHARED, VALUES
 
 

@@ -11,6 +11,7 @@ from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.from_posterior import read_shared, spread_draws
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
@@ -69,7 +70,9 @@ def pilot_predictions(idata: "DataTree") -> pd.DataFrame | None:
     for u, t in np.argwhere(draws.present):
         n, m = int(ends[u, t]), int(ends[u, : t + 2].max())  # m equals n after the last time step
         x, y = inputs[u, :m], targets[u, draws.present[u].sum() - 1, :m]
-        process = None if shared is None else shared.posterior.without(int(u)).at(x[:n])
+        process = None
+        if shared is not None:
+            process = MeanAtPoints(shared.posterior.without(int(u)), x[:n])
         predicted: list[Prediction] = []
         for s in range(len(kept)):
             where = coordinates[int(code[s, u, t])]

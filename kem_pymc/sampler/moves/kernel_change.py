@@ -40,10 +40,11 @@ def propose_likelihoods(model, state, cluster, included, theta, log_noise, reach
     if model.power == 0.0:
         return 0.0
     kernel = model.kernels, model.layout, np.flatnonzero(included), theta, log_noise
-    caches = state.factorisations, model.covariances
     change = 0.0
     for user in np.flatnonzero(reach):
-        prefix_log_likelihood(*kernel, model.data, user, reach[user], out[user], *caches)
+        prefix_log_likelihood(
+            *kernel, model.data, user, reach[user], out[user], state.factorisations
+        )
         first_dataset = model.first_dataset[user]
         for time_step in range(reach[user]):
             if state.assignment[first_dataset + time_step] == cluster:

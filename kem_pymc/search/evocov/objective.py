@@ -13,9 +13,8 @@ import numpy as np
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
-from kem_pymc.gp.lapack import log_likelihood
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.gp.objective import LARGE
+from kem_pymc.gp.objective import LARGE, log_likelihood
 from kem_pymc.search.evocov.interpreter import FINE, INDEFINITE, OVERFLOW, covariance, pullback
 from kem_pymc.search.evocov.tape import Tape, lower
 from kem_pymc.search.evocov.tree import Tree

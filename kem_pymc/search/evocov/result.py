@@ -168,8 +168,7 @@ class EvolvedSelection:
                 continue
             weights.append(weight)
         shares = np.array(weights) / sum(weights)
-        scaled = made[0] if len(made) == 1 else averaged(made, shares.tolist())
-        return in_target_unit(scaled, self.scaling)
+        return in_target_unit(averaged(made, shares.tolist()), self.scaling)
 
 
 def predict(
@@ -224,5 +223,4 @@ def predict(
             )
         mean[part], explained = conditional.moments(both[:n, n:])
         variance[part] = np.maximum(np.diag(both)[n:] - explained, 0.0)
-    sd = np.sqrt(variance + (noise if include_noise else 0.0))
-    return Prediction(mean, sd, noise=noise, include_noise=include_noise)
+    return Prediction.of(mean, np.sqrt(variance), noise, include_noise=include_noise)
