@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from kem_pymc.comparison import stored
 from kem_pymc.data.datasets import DataFileNotFoundError
@@ -98,31 +96,6 @@ def present[Key](
     for message, absent in missing.items():
         warn(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} left out. {message}")
     return keys
-
-
-def panels(
-    count: int, width: float, height: float, columns: int = 3, **shared: Any
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a grid of panels, and its axes; those that are left over are off.
-
-    Parameters
-    ----------
-    count : int
-        Number of panels.
-    width, height : float
-        Size of a panel in inches.
-    columns : int
-        Largest number of panels beside each other.
-    **shared
-        `sharex` and `sharey`, see :meth:`matplotlib.figure.Figure.subplots`.
-    """
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).ravel())
-    for ax in axes[count:]:
-        ax.set_axis_off()
-    return figure, axes[:count]
 
 
 def unique(values: Iterable[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.bandits.games import synthetic
-from experiments.results import panels, unique
+from experiments.results import unique
 from kem_pymc.comparison.output import Output
 from kem_pymc.comparison.summaries import interval
 from kem_pymc.plots import style
@@ -154,7 +154,7 @@ def regression(rows: pd.DataFrame) -> Output:
 
 def _draw_regression(rows: pd.DataFrame) -> Figure:
     problems = unique(rows["problem"])
-    figure, axes = panels(len(problems), 3.2, 3.2, len(problems), sharey=True)
+    figure, axes = style.panels(len(problems), 3.2, 3.2, len(problems), sharey=True)
     for ax, problem in zip(axes, problems, strict=True):
         part = rows[rows["problem"] == problem]
         looks = style.line_styles([f"J = {j}" for j in dict.fromkeys(part["components"])])
@@ -229,7 +229,7 @@ def average(rows: pd.DataFrame) -> Output:
 
 def _draw_regrets(rows: pd.DataFrame, name: str, label: str) -> Figure:
     problems = unique(rows["problem"])
-    figure, axes = panels(len(problems), 3.2, 3.4, len(problems))
+    figure, axes = style.panels(len(problems), 3.2, 3.4, len(problems))
     looks = style.line_styles(unique(rows["policy"]))
     for ax, problem in zip(axes, problems, strict=True):
         part = rows[rows["problem"] == problem]

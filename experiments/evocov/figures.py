@@ -11,7 +11,7 @@ from matplotlib.ticker import LogFormatter, MaxNLocator
 from experiments.data.series import TSDL, published_errors
 from experiments.evocov import published, ranks
 from experiments.evocov.extrapolations import SHARE
-from experiments.results import panels, unique
+from experiments.results import unique
 from kem_pymc.comparison.output import Output
 from kem_pymc.plots import style
 from kem_pymc.search.evocov.run import MANY, POINTS
@@ -147,7 +147,7 @@ def _differences(compared: list[ranks.Ranks]) -> Figure | None:
     """Return critical-differences diagrams below each other."""
     if not compared:
         return None
-    figure, axes = panels(len(compared), 7, 2, columns=1)
+    figure, axes = style.panels(len(compared), 7, 2, columns=1)
     for comparison, ax in zip(compared, axes, strict=True):
         ranks.draw(comparison, ax)
     return figure
@@ -184,7 +184,7 @@ def _mutations(paths: pd.DataFrame) -> Output:
 def _scatter(paths: pd.DataFrame) -> Figure:
     """Return errors against numbers of hyperparameters (figure 3), a panel for each series."""
     names = unique(paths["data"])
-    figure, axes = panels(len(names), 2.6, 2.3, columns=5)
+    figure, axes = style.panels(len(names), 2.6, 2.3, columns=5)
     for ax, name in zip(axes, names, strict=True):
         path = paths[paths["data"] == name]
         original, mutants = path.iloc[0], path.iloc[1:]

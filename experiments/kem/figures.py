@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.kem import fig5, fig8
 from experiments.kem.trials import KEMTask
-from experiments.results import panels, unique
+from experiments.results import unique
 from kem_pymc.comparison.methods import Method
 from kem_pymc.comparison.output import Evidence, Output
 from kem_pymc.comparison.pages import (
@@ -68,7 +68,7 @@ def graphs(evidence: Evidence) -> Output:
             part = f", time step {int(step) + 1}" if stem == "stratified" else ""
             rows += _edges(task.study.name, method, name, evolutions)
             drawn.append((f"{evidence.title(task.study.name)}: {method}{part}", evolutions))
-    figure, axes = panels(len(drawn), 9, 3.6, columns=1)
+    figure, axes = style.panels(len(drawn), 9, 3.6, columns=1)
     for ax, (title, evolutions) in zip(axes, drawn, strict=True):
         evolution_graph(evolutions, ax=ax)
         ax.set_title(title)
@@ -97,7 +97,7 @@ def _edges(study: str, method: str, name: str, evolutions: Evolutions) -> list[d
 def likelihood_and_time(evidence: Evidence) -> Output:
     """Return figure 4: log-likelihoods and seconds per selection, by number of points."""
     table = evidence.selections
-    figure, axes = panels(2, 5.25, 3.9)
+    figure, axes = style.panels(2, 5.25, 3.9)
     persons = table.assign(user=table["person"])
     labels = {SCORE: "test log-likelihood", "seconds": "seconds per selection"}
     for ax, (value, label) in zip(axes, labels.items(), strict=True):
@@ -119,7 +119,7 @@ def likelihoods(evidence: Evidence) -> Output:
     """Return figure 6: log-likelihoods by time step, a panel for each study."""
     table = evidence.selections.dropna(subset=SCORE)
     studies = unique(table["study"])
-    figure, axes = panels(len(studies), 4.6, 3.2)
+    figure, axes = style.panels(len(studies), 4.6, 3.2)
     for ax, study in zip(axes, studies, strict=True):
         draw_log_likelihood(table[table["study"] == study], ax)
         ax.set_title(evidence.title(study))
@@ -134,7 +134,7 @@ def noises(evidence: Evidence) -> Output:
     table = table[table["time_step"] == table["time_step"].min()]
     table = table.assign(log_noise=np.log(table["noise"]))
     methods, truth = unique(table["method"]), np.log(TRUE_NOISE)
-    figure, axes = panels(len(methods), 2.9, 2.8, len(methods), sharex=True, sharey=True)
+    figure, axes = style.panels(len(methods), 2.9, 2.8, len(methods), sharex=True, sharey=True)
     low, high = table["log_noise"].min() - 0.2, table["log_noise"].max() + 0.2
     bins = list(np.linspace(low, high, 25))
     for ax, method in zip(axes, methods, strict=True):
@@ -296,7 +296,7 @@ def _draw_gains(evidence: Evidence, rows: pd.DataFrame) -> Figure:
     """Return a figure of mean gains with intervals, one panel for each study."""
     studies = list(rows["study"].unique())
     looks = style.line_styles([str(other) for other in rows["other"].unique()])
-    figure, axes = panels(len(studies), 4.2, 0.3 * (rows["other"].nunique() + 1) + 0.8)
+    figure, axes = style.panels(len(studies), 4.2, 0.3 * (rows["other"].nunique() + 1) + 0.8)
     for ax, study in zip(axes, studies, strict=True):
         of_study = rows[rows["study"] == study].iloc[::-1]
         for place, row in enumerate(of_study.itertuples()):

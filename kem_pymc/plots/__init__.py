@@ -5,15 +5,14 @@ Functions draw on matplotlib axes, or into a figure, and return the axes. Withou
 don't accumulate and needn't be closed: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a
 notebook with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
 
-``traces`` and ``hyperparameters`` use ArviZ's plots and return an ArviZ PlotCollection; a notebook
-cell that ends in ``traces(idata).viz["figure"].item()`` shows the figure.
+``traces`` uses ArviZ's plots and returns an ArviZ PlotCollection; a notebook cell that ends in
+``traces(idata).viz["figure"].item()`` shows the figure.
 """
 
 from kem_pymc.plots.convergence import edges_by_chain, traces
 from kem_pymc.plots.curves import few_and_many, predictions
 from kem_pymc.plots.evolved import evolved_kernel
 from kem_pymc.plots.graph import evolution_graph
-from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.networks import networks
 from kem_pymc.plots.online import online_predictions
@@ -32,7 +31,6 @@ __all__ = [
     "evolution_graph",
     "evolved_kernel",
     "few_and_many",
-    "hyperparameters",
     "inclusion",
     "log_likelihood",
     "mean_process",

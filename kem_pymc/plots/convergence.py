@@ -1,6 +1,5 @@
 """Convergence plots: traces and rank plots by ArviZ, and edge probabilities by chain."""
 
-from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from arviz_plots import PlotCollection
     from xarray import DataTree
 
-#: Sizes in inches: height of an edge's row, width of the axes, axis label and margins.
-ROW, ACROSS, AROUND = 0.3, 4.2, 0.9
+#: Height of an edge's row in inches.
+ROW = 0.3
 
 #: Prefix of the columns of an edge table that belong to chains.
 CHAIN = "chain "
@@ -87,7 +86,7 @@ def traces(idata: "DataTree") -> "PlotCollection":
 
 def _looks(chains: int) -> list[tuple[str, str]]:
     """Return the colour and marker of each chain."""
-    return list(islice(chain([*style.LINES[:-2]], repeat((style.MUTED, "o"))), chains))
+    return [*style.LINES[:-2], *[(style.MUTED, "o")] * chains][:chains]
 
 
 def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = None) -> Axes:
@@ -119,35 +118,26 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
         raise InputError(f"max_edges={max_edges} is below 1. Give 1 or more.")
     table = edge_table(Draws.of(idata)).head(max_edges)
     names = [_name(row.parent, row.child) for row in table.itertuples()]
-    wide = max(style.text_size(name, 9)[0] for name in names) / 72
     lines = sum(1 + name.count("\n") for name in names)
-    ax = style.axes_or_new(ax, ACROSS + wide, ROW * max(len(names), 0.6 * lines) + AROUND)
+    ax = style.axes_or_new(ax, 8.0, ROW * max(len(names), 0.6 * lines) + 0.9)
     y = np.arange(len(table))
     ax.hlines(y, table["lower"], table["upper"], color=style.FAINT, linewidth=7, zorder=1)
     ax.vlines(table["probability"], y - 0.3, y + 0.3, color=style.INK, linewidth=1.5, zorder=2)
     chains = [name for name in table.columns if name.startswith(CHAIN)]
-    for i, (name, (colour, marker)) in enumerate(zip(chains, _looks(len(chains)), strict=True)):
-        offset = 0.4 * (i - (len(chains) - 1) / 2) / max(len(chains) - 1, 1)
+    offsets = np.linspace(-0.2, 0.2, len(chains)) if len(chains) > 1 else [0.0]
+    for name, offset, (colour, marker) in zip(chains, offsets, _looks(len(chains)), strict=True):
         ax.scatter(table[name], y + offset, s=16, color=colour, marker=marker, label=name, zorder=3)
-    texts = [f"{carried:.1f}" for carried in table["datasets"]]
     small: style.Style = {"va": "center", "fontsize": "small", "color": style.MUTED}
-    for place, text in zip([-0.85, *y], ["datasets", *texts], strict=True):
-        ax.annotate(text, (1.02, place), xycoords=("axes fraction", "data"), **small)
+    texts = ["datasets", *(f"{carried:.1f}" for carried in table["datasets"])]
+    for place, text in zip([-0.85, *y], texts, strict=True):
+        ax.text(1.02, place, text, transform=ax.get_yaxis_transform(), **small)
     ax.set_yticks(y, names, fontsize="small")
     ax.set(xlim=(-0.02, 1.02), ylim=(len(y) - 0.4, -0.6), xlabel="probability of the evolution")
     style.tidy(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.legend(
-        ncols=min(len(chains), 4),
-        loc="lower left",
-        bbox_to_anchor=(0, 1.01),
-        frameon=False,
-        fontsize="small",
-        borderaxespad=0,
-        handletextpad=0.1,
-        columnspacing=1,
-    )
+    above: style.Style = {"loc": "lower left", "bbox_to_anchor": (0, 1.01), "borderaxespad": 0}
+    ax.legend(ncols=4, frameon=False, fontsize="small", handletextpad=0.1, **above)
     return ax
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
@@ -29,7 +28,6 @@ def predictions(
     selection: Selection,
     *,
     truth: Truth | None = None,
-    grid: npt.ArrayLike | None = None,
     feature: str | int | None = None,
     study: style.Named | None = None,
     colour: str = style.PALETTE[0],
@@ -54,8 +52,6 @@ def predictions(
         Selected kernel, with the user's points.
     truth : (x, f), optional
         The true function: values of the feature (m,), or (m, 1), and its values there (m,).
-    grid : array_like, shape (m,), optional
-        Values of the feature to predict at; by default the range of points and truth.
     feature : str or int, optional
         Name or index of the feature on the horizontal axis.
     study : Cohort or Evolutions, optional
@@ -72,32 +68,30 @@ def predictions(
     Raises
     ------
     InputError
-        If there is no such feature, there are several features and `truth` or `grid` is given
-        without `feature`, the study has another number of features, or the covariance for
+        If there is no such feature, there are several features and `truth` is given without
+        `feature`, the study has another number of features, or the covariance for
         leave-one-out predictions isn't positive definite.
     """
-    names = style.feature_names(study, selection.pool.dimension)
-    target = style.target_name(study)
-    place_legend = style.legend_beside if ax is None else style.legend_inside
-    ax = style.axes_or_new(ax, 6.5, 3.4)
+    names, target = style.names(study, selection.pool.dimension)
+    beside, ax = ax is None, style.axes_or_new(ax, 6.5, 3.4)
     if feature is None and len(names) > 1:
-        if truth is not None or grid is not None:
+        if truth is not None:
             raise InputError(
-                f"truth= and grid= refer to one feature, but there are {len(names)}. "
+                f"truth= is a function of one feature, but there are {len(names)}. "
                 "Choose one with feature=."
             )
         _draw_left_out(selection, colour, ax)
         ax.set(xlabel="leave-one-out prediction", ylabel=f"observed {target}")
     else:
         column = column_of(feature, names)
-        _draw_section(selection, column, truth, grid, colour, ax)
+        _draw_section(selection, column, truth, colour, ax)
         others = "\n(others at their median)" if len(names) > 1 else ""
         ax.set(xlabel=f"{names[column]}{others}", ylabel=target)
     n = len(selection.y)
     label = style.balanced(style.spelled(selection.label()), 32)
     ax.set_title(f"{label}, {n} point{'s' * (n > 1)}", fontsize="medium")
     if legend:
-        place_legend(ax)
+        style.legend(ax, beside=beside)
     return style.tidy(ax)
 
 
@@ -139,28 +133,22 @@ def few_and_many(
             "Give every method the same number of selections, at least one."
         )
     columns = lengths.pop()
-    figure = style.figure_or_new(figure, 0.4 + 3.4 * columns, 0.5 + 2.7 * len(rows))
-    axes = figure.subplots(len(rows), columns, sharex=True, sharey=True, squeeze=False)
+    size: style.Style = {"columns": columns, "sharex": True, "sharey": True}
+    figure, axes = style.panels(columns * len(rows), 3.5, 2.9, figure=figure, **size)
+    axes = axes.reshape(len(rows), columns)
     styles = style.line_styles(list(rows))
     for panels, (name, row) in zip(axes, rows.items(), strict=True):
         colour = styles[name]["color"] if name else style.PALETTE[0]
         for ax, selection in zip(panels, row, strict=True):
-            predictions(
-                selection,
-                truth=truth,
-                feature=feature,
-                study=study,
-                colour=colour,
-                legend=False,
-                ax=ax,
-            ).label_outer()
+            options: style.Style = {"feature": feature, "study": study, "colour": colour}
+            predictions(selection, truth=truth, legend=False, ax=ax, **options).label_outer()
         if name:
             panels[0].set_ylabel(f"{name}\n{panels[0].get_ylabel()}")
     legend = style.legend_below(figure, axes[0, 0])
-    if len(rows) > 1:  # the legend is for all methods, so its bands are grey
+    if len(rows) > 1:  # the legend is for all methods, so its line and bands are grey
         for handle in filter(None, legend.legend_handles[-3:]):
-            opacity = to_rgba(handle.get_facecolor())[3] if isinstance(handle, Patch) else 1
-            handle.set(color=to_rgba(style.MUTED, opacity))
+            opacity = handle.get_facecolor()[3] if isinstance(handle, Patch) else 1
+            handle.set(color=style.MUTED, alpha=opacity)
     return axes
 
 
@@ -195,12 +183,7 @@ def draw_band(
 
 
 def _draw_section(
-    selection: Selection,
-    column: int,
-    truth: Truth | None,
-    grid: npt.ArrayLike | None,
-    colour: str,
-    ax: Axes,
+    selection: Selection, column: int, truth: Truth | None, colour: str, ax: Axes
 ) -> None:
     x, y = points_of(selection)
     shown = x[:, column]
@@ -210,10 +193,8 @@ def _draw_section(
         order = np.argsort(at)
         ax.plot(at[order], f[order], color="black", linewidth=1.2, label="truth", zorder=2)
         shown = np.append(shown, at)
-    if grid is None:
-        margin = 0.03 * np.ptp(shown) or 0.5
-        grid = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
-    at = np.sort(np.ravel(grid))
+    margin = 0.03 * np.ptp(shown) or 0.5
+    at = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
     predicted = selection.predict(section(x, column, at))
     if predicted.function.transform is None:
         draw_band(ax, at, predicted.mean, predicted.sd, colour, predicted.noise)
@@ -229,22 +210,15 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     """Draw observed against leave-one-out predicted values (closed form, eq. 5.12 in R&W)."""
     conditional = selection.conditioned.conditional
     errors, variances = conditional.left_out()
-    left_out = selection.y - errors
-    scaling, (_, y) = selection.scaling, points_of(selection)
-    wide = 2 * np.sqrt(variances)
-    middle = scaling.targets_back(left_out)
-    ends = [scaling.targets_back(left_out + side * wide) for side in (-1, 1)]
-    ax.axline(
-        (y[0], y[0]),
-        slope=1,
-        color=style.MUTED,
-        linewidth=0.8,
-        label="predicted = observed",
-        zorder=1,
+    left_out, wide = selection.y - errors, 2 * np.sqrt(variances)
+    _, y = points_of(selection)
+    low, middle, high = (
+        selection.scaling.targets_back(left_out + side * wide) for side in (-1, 0, 1)
     )
+    line: style.Style = {"color": style.MUTED, "linewidth": 0.8, "zorder": 1}
+    ax.axline((y[0], y[0]), slope=1, label="predicted = observed", **line)
     bars: style.Style = {"fmt": "none", "ecolor": colour, "elinewidth": 1.2, "alpha": 0.5}
-    xerr = np.abs(np.array(ends) - middle)
-    ax.errorbar(middle, y, xerr=xerr, **bars, label="observation ± 2 sd")
+    ax.errorbar(middle, y, xerr=[middle - low, high - middle], **bars, label="observation ± 2 sd")
     ax.plot(middle, y, **CROSSES, label="data")
 
 

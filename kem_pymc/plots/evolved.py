@@ -50,11 +50,9 @@ def evolved_kernel(
         If there is no such feature, the study has another number of features, or the kernel's
         covariance isn't finite in the range that is drawn.
     """
-    names = style.feature_names(study, selection.x.shape[1])
-    target = style.target_name(study)
+    names, target = style.names(study, selection.x.shape[1])
     column = column_of(feature, names)
-    figure = style.figure_or_new(figure, 11.0, 3.2)
-    axes = [figure.add_subplot(1, 3, i + 1) for i in range(3)]
+    figure, axes = style.panels(3, 3.7, 3.2, figure=figure)
     x, y = points_of(selection)
     low, high = x[:, column].min(), x[:, column].max()
 
@@ -82,7 +80,7 @@ def evolved_kernel(
     style.legend_below(figure, axes[2])
     for ax in axes:
         style.tidy(ax)
-    return np.array(axes)
+    return axes
 
 
 def _covariance(selection: EvolvedSelection, x: np.ndarray) -> np.ndarray:

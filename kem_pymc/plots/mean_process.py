@@ -12,15 +12,14 @@ from kem_pymc.plots.curves import column_of, draw_band
 #: Default maximum number of features; maximum number of panels side by side.
 MOST, COLUMNS = 6, 3
 
-#: Number of points of each curve.
-FINE = 100
+#: Number of points of each curve, and its colour.
+FINE, COLOUR = 100, style.PALETTE[0]
 
 
 def mean_process(
     evolutions: Evolutions,
     features: Sequence[str | int] | None = None,
     *,
-    colour: str = style.PALETTE[0],
     figure: style.Panel | None = None,
 ) -> np.ndarray:
     """Draw the mean process that all users share, as a function of one feature in each panel.
@@ -37,7 +36,6 @@ def mean_process(
         Names or indices of features with numbers. By default at most six features that the shared
         part depends on, the most relevant first. Categories can't be drawn; compare their levels
         with :func:`kem_pymc.diagnostics.contrasts`.
-    colour : str
     figure : Figure or SubFigure, optional
         By default a new one.
 
@@ -69,13 +67,7 @@ def mean_process(
                 "numeric feature; to compare categories, use kem.diagnostics.contrasts.",
                 features=...,
             )
-    across = min(len(drawn), COLUMNS)
-    down = -(-len(drawn) // across)
-    figure = style.figure_or_new(figure, 0.4 + 2.8 * across, 0.5 + 2.5 * down)
-    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
-    for ax in panels[len(drawn) :]:
-        ax.remove()
-    panels = panels[: len(drawn)]
+    figure, panels = style.panels(len(drawn), 2.9, 2.7, COLUMNS, figure, sharey=True)
     unit = np.linspace(0, 1, FINE)
     for ax, d in zip(panels, drawn, strict=True):
         x = np.full((FINE, len(names)), 0.5)
@@ -84,13 +76,13 @@ def mean_process(
         x[:, d] = unit
         sd = np.sqrt(np.maximum(process.covariance(x, x).diagonal(), 0.0))
         at = scaling.feature_low[d] + unit * (scaling.feature_high[d] - scaling.feature_low[d])
-        draw_band(ax, at, scaling.mean_back(process.mean(x)), scaling.sd_back(sd), colour)
+        draw_band(ax, at, scaling.mean_back(process.mean(x)), scaling.sd_back(sd), COLOUR)
         ax.set(xlabel=names[d])
         if shares is not None:
             ax.set_title(f"{shares[d]:.0%} of the variance", fontsize="medium")
         ax.margins(x=0)
         style.tidy(ax)
-    for ax in panels[::across]:
+    for ax in panels[::COLUMNS]:
         ax.set_ylabel(evolutions.scaling.target_label(evolutions.target))
     style.legend_below(figure, panels[0])
     return panels

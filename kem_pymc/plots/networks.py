@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from kem_pymc.plots import style
 
@@ -31,15 +30,11 @@ def networks(used: "Dataset", *, ax: Axes | None = None) -> Axes:
     """
     names, weights = used["task"].values.tolist(), used["weight"].values.T
     places = np.flatnonzero(weights.any(axis=1))
-    if ax is None:
-        size = (1.8 + 0.45 * len(names), 1.4 + 0.32 * len(places))
-        ax = Figure(figsize=size, layout="constrained").add_subplot()
+    ax = style.axes_or_new(ax, 1.8 + 0.45 * len(names), 1.4 + 0.32 * len(places))
     shown = np.ma.masked_equal(weights[places], 0.0)
     image = ax.imshow(shown, vmin=0.0, cmap=style.SHADES, aspect="auto")
     ax.set(xlabel="task", ylabel="network")
     ax.set_xticks(range(len(names)), names, rotation=0 if len("".join(names)) < 30 else 45)
     ax.set_yticks(range(len(places)), [str(place + 1) for place in places])
-    figure = ax.get_figure(root=True)
-    if figure is not None:
-        figure.colorbar(image, ax=ax, label="weight")
+    ax.figure.colorbar(image, ax=ax, label="weight")
     return ax

@@ -1,12 +1,8 @@
 """Plot of one user's predictions at each time step, from a table of predictions."""
 
-from collections.abc import Sequence
-from math import ceil
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
@@ -14,6 +10,9 @@ from kem_pymc.plots.curves import CROSSES
 
 #: Colours of predictions at points up to the time step, and at points that follow.
 SEEN, AHEAD = style.PALETTE[0], style.PALETTE[4]
+
+#: Maximum number of panels side by side.
+COLUMNS = 3
 
 #: Widths of the lines of the 95 % and 50 % intervals.
 THIN, THICK = 1.2, 3.0
@@ -24,8 +23,6 @@ def online_predictions(
     *,
     feature: str | None = None,
     target: str = "y",
-    titles: Sequence[str] | None = None,
-    columns: int = 3,
     figure: style.Panel | None = None,
 ) -> np.ndarray:
     """Draw the predictions for one user at each time step, as 50 and 95 % intervals.
@@ -42,10 +39,6 @@ def online_predictions(
         Column on the horizontal axis; by default points are drawn in order of arrival.
     target : str
         Label of the vertical axis.
-    titles : sequence of str, optional
-        One per time step; by default its number, counted from 1.
-    columns : int
-        Maximum number of panels side by side.
     figure : Figure or SubFigure, optional
         By default a new one.
 
@@ -66,44 +59,38 @@ def online_predictions(
             f"{', '.join(sorted(missing))}. Give the rows of one user in a table of kem select."
         )
     steps = [step for _, step in table.groupby("time_step")]
-    columns = min(columns, len(steps))
-    rows = ceil(len(steps) / columns)
-    if figure is None:  # with margins in inches, which take no time to compute
-        width, height = 0.8 + 2.9 * columns, 1.1 + 2.1 * rows
-        figure = Figure(figsize=(width, height))
-        margins = {"left": 0.7 / width, "right": 1 - 0.1 / width}
-        margins |= {"bottom": 1.0 / height, "top": 1 - 0.3 / height}
-        figure.subplots_adjust(**margins, wspace=0.06, hspace=0.3)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    names = titles or [f"time step {int(step['time_step'].iloc[0]) + 1}" for step in steps]
-    for ax, step, name in zip(grid, steps, names, strict=False):
+    own = figure is None
+    shared: style.Style = {"sharex": True, "sharey": True}
+    figure, axes = style.panels(len(steps), 2.9, 2.2, COLUMNS, figure, **shared)
+    if own:  # margins in inches take no time to compute
+        figure.set_layout_engine(None)
+        width, height = figure.get_size_inches()
+        below = 0.5 + 0.2 * (4, 2, 1)[min(len(steps), COLUMNS) - 1]  # with the legend's rows
+        margins = {"left": 0.7 / width, "right": 1 - 0.1 / width, "top": 1 - 0.3 / height}
+        figure.subplots_adjust(**margins, bottom=below / height, wspace=0.06, hspace=0.3)
+    for i, (ax, step) in enumerate(zip(axes, steps, strict=True)):
         _draw_step(ax, step, feature)
-        ax.set_title(name, fontsize="medium")
-        style.tidy(ax).label_outer()
-    for ax in grid[len(steps) :]:
-        ax.remove()
-    for ax in grid[len(steps) - columns : len(steps)]:
-        ax.set_xlabel(feature or "point, in order of arrival")
-        ax.tick_params(labelbottom=True)
-    for ax in grid[: len(steps) : columns]:
-        ax.set_ylabel(target)
-    handles, labels = grid[0].get_legend_handles_labels()
-    options: style.Style = {"loc": "lower center", "frameon": False, "fontsize": "small"}
-    figure.legend(handles, labels, ncols=4 if columns > 2 else 2, **options)
-    return grid[: len(steps)]
+        ax.set_title(f"time step {int(step['time_step'].iloc[0]) + 1}", fontsize="medium")
+        ax.set(xlabel=feature or "point, in order of arrival", ylabel=target)
+        style.tidy(ax).tick_params(labelbottom=True)
+        # What isn't visible isn't drawn, which takes most of the time of such pictures.
+        ax.yaxis.set_visible(i % COLUMNS == 0)
+        ax.xaxis.set_visible(i + COLUMNS >= len(axes))
+    style.legend_below(figure, axes[0])
+    return axes
 
 
 def _draw_step(ax: Axes, step: pd.DataFrame, feature: str | None) -> None:
     x = step[feature].to_numpy(float) if feature else np.arange(1.0, len(step) + 1)
     seen, y = step["seen"].to_numpy(bool), step["observed"].to_numpy(float)
-    for colour, where, name in ((SEEN, seen, "so far"), (AHEAD, ~seen, "of the next time step")):
+    for colour, where, name in ((SEEN, seen, "50 and 95 % intervals"), (AHEAD, ~seen, "intervals to come")):
         for width, level in ((THIN, 95), (THICK, 50)):
             low, high = (step[f"{end}_{level}"].to_numpy(float)[where] for end in ("low", "high"))
             line: style.Style = {"color": colour, "linewidth": width, "alpha": 0.55}
             # One line with gaps: a line for each point would make a large file.
             bars = np.array([low, high, np.full(len(low), np.nan)]).T.ravel()
             ax.plot(np.repeat(x[where], 3), bars, **line, solid_capstyle="butt")
-        ax.lines[-1].set_label(f"50 and 95 % intervals {name}")
+        ax.lines[-1].set_label(name)
     ax.plot(x[seen], y[seen], **CROSSES | {"markersize": 4}, label="points so far")
     ring: style.Style = {"markerfacecolor": "none", "markersize": 4, "color": style.INK}
-    ax.plot(x[~seen], y[~seen], "o", **ring, label="points of the next time step")
+    ax.plot(x[~seen], y[~seen], "o", **ring, label="points to come")

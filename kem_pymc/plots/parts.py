@@ -1,7 +1,5 @@
 """Plot of a prediction split into its additive components."""
 
-from math import ceil
-
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -12,15 +10,15 @@ from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, draw_band, points_of, predictions, section
 from kem_pymc.selection.selection import Selection
 
-#: Number of grid points of a map along each of its two features.
-COARSE = 60
+#: Number of grid points of a map along each of its two features; maximum number of panels side by
+#: side.
+COARSE, COLUMNS = 60, 3
 
 
 def components(
     selection: Selection,
     *,
     study: style.Named | None = None,
-    columns: int = 3,
     figure: style.Panel | None = None,
 ) -> np.ndarray:
     """Draw the whole prediction, then the contribution of each additive component.
@@ -40,8 +38,6 @@ def components(
         Selected kernel, with the user's points.
     study : Cohort or Evolutions, optional
         Source of the axis labels.
-    columns : int
-        Maximum number of panels side by side.
     figure : Figure or SubFigure, optional
         By default a new one.
 
@@ -54,13 +50,10 @@ def components(
     InputError
         If the study has another number of features; and as for :func:`predictions`.
     """
-    names = style.feature_names(study, selection.pool.dimension)
-    target = style.target_name(study)
+    names, target = style.names(study, selection.pool.dimension)
     count = 1 + len(selection.composition)
-    rows = ceil(count / columns)
-    columns = ceil(count / rows)
-    figure = style.figure_or_new(figure, 3.4 * columns, 2.9 * rows)
-    axes = [figure.add_subplot(rows, columns, i + 1) for i in range(count)]
+    rows = -(-count // COLUMNS)
+    figure, axes = style.panels(count, 3.4, 2.9, -(-count // rows), figure)
     predictions(selection, study=study, legend=False, ax=axes[0])
     alike = []
     for ax, candidate in zip(axes[1:], selection.composition, strict=True):
@@ -87,7 +80,7 @@ def components(
         limits = np.array([ax.get_ylim() for ax in alike])
         for ax in alike:
             ax.set_ylim(limits[:, 0].min(), limits[:, 1].max())
-    return np.array(axes)
+    return axes
 
 
 def _share(selection: Selection, candidate: Candidate, x: np.ndarray) -> Component:

@@ -1,11 +1,10 @@
 """Plots of posterior inclusion probabilities of candidates, and of co-clustering of datasets."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.font_manager import FontProperties
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
@@ -13,10 +12,9 @@ from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.diagnostics.representative import shared_clusters
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
-from kem_pymc.plots.draws import candidate_labels, inclusion_shares
 
 if TYPE_CHECKING:
-    from xarray import DataArray, DataTree
+    from xarray import DataTree
 
 #: Colour scale of probabilities.
 LIMITS: style.Style = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
@@ -24,10 +22,8 @@ LIMITS: style.Style = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
 #: Maximum number of columns of a table into whose cells numbers are written.
 WRITTEN = 12
 
-#: Maximum number of datasets for which each has its own, still readable, tick.
-TICKED = 40
-
-ORDERS = ("time_step", "user", "similarity")
+#: Maximum number of candidates that are drawn, and of datasets that have their own ticks.
+DRAWN, TICKED = 30, 40
 
 
 def inclusion(
@@ -35,11 +31,11 @@ def inclusion(
     user: Hashable | None = None,
     *,
     minimum: float = 0.01,
-    max_candidates: int = 30,
-    features: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the posterior inclusion probability of each candidate, by time step.
+
+    At most 30 candidates are drawn, the most probable ones.
 
     Parameters
     ----------
@@ -51,10 +47,6 @@ def inclusion(
     minimum : float
         Candidates that are less probable at every time step aren't drawn; a note below the axes
         gives their number.
-    max_candidates : int
-        Maximum number of candidates; the most probable ones are drawn.
-    features : bool
-        Whether to write features by name, ``SE(age)``, instead of by index.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -67,34 +59,50 @@ def inclusion(
     InputError
         If `idata` isn't such a posterior, or has no such user.
     """
-    shares = inclusion_shares(idata)
+    draws = Draws.of(idata)
+    shares = np.where(draws.present[..., None], draws.inclusion.mean(axis=(0, 1)), np.nan)
     if user is None:
-        table, whom = shares.mean("user"), f"mean of {shares.sizes['user']} users"
-    elif user in shares.coords["user"].values.tolist():
-        table, whom = shares.sel(user=user), f"user {user}"
+        table, whom = np.nanmean(shares, axis=0), f"mean of {len(draws.users)} users"
+    elif user in draws.users:
+        table, whom = shares[draws.users.index(user)], f"user {user}"
     else:
         raise InputError(f"The posterior has no user {user!r}. Use the label of one of its users.")
-    shown = _worth_showing(table, minimum, max_candidates)
-    labels = candidate_labels(idata, features)
-    steps = table.sizes["time_step"]
-    beside = max(style.text_size(labels[c], 10)[0] for c in shown) / 72
+    highest = np.nanmax(table, axis=0)
+    likely = np.argsort(-highest, kind="stable")[:DRAWN]
+    shown = np.sort(likely[: max(int((highest >= minimum).sum()), 1)])  # in the pool's order
+    table, features = table[:, shown].T, draws.settings["features"]
+    candidates = [*draws.pool]
+    labels = [style.named((candidates[c],), features) for c in shown]
+    rows, steps = table.shape
+    beside = max(style.text_size(label, 10)[0] for label in labels) / 72
     width = max(2.6 + 0.5 * steps, beside + max(0.5 * steps, 2.6))  # at least as wide as the title
-    ax = style.axes_or_new(ax, width, 1.1 + 0.26 * len(shown))
-    image = _draw_table(ax, table, shown, [labels[c] for c in shown])
+    ax = style.axes_or_new(ax, width, 1.1 + 0.26 * rows)
+    image = ax.imshow(table, **LIMITS, aspect="auto", interpolation="nearest")
     if steps <= WRITTEN:
-        _write_numbers(ax, table.values[:, shown].T)
+        for (row, column), value in np.ndenumerate(table):
+            if value >= 0.005:  # False for missing values (NaN) too
+                font: style.Style = {"fontsize": "small", "ha": "center", "va": "center"}
+                ink = style.ink_on(style.SHADES(value))
+                ax.text(column, row, f"{value:.2f}", color=ink, **font)
     else:
         _colour_bar(image, ax, "posterior inclusion probability")
+    ax.set_xticks(range(steps), style.counted(draws.steps))
+    ax.set_yticks(range(rows), labels)
+    ax.set_xlabel("time step")
+    ax.set_xticks(np.arange(1, steps) - 0.5, minor=True)
+    ax.set_yticks(np.arange(1, rows) - 0.5, minor=True)
+    ax.grid(which="minor", color="white", linewidth=1)
+    _frameless(ax)
     ax.set_title(f"Inclusion probability, {whom}", fontsize="medium")
-    if len(shown) < len(labels):
-        style.note(ax, f"Less probable candidates that aren't shown: {len(labels) - len(shown)}.")
+    if rows < len(draws.pool):
+        style.note(ax, f"Less probable candidates that aren't shown: {len(draws.pool) - rows}.")
     return ax
 
 
 def co_clustering(
     idata: "DataTree",
     *,
-    order: Literal["time_step", "user", "similarity"] = "time_step",
+    order: Literal["time_step", "similarity"] = "time_step",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the posterior probability that two datasets share a cluster, for all pairs.
@@ -103,10 +111,9 @@ def co_clustering(
     ----------
     idata : DataTree
         Posterior of an ``EvolutionModel``.
-    order : {"time_step", "user", "similarity"}
-        Order of the datasets: in blocks of a time step, with similar users side by side; in blocks
-        of a user; or with datasets that share clusters side by side, regardless of user and time
-        step.
+    order : {"time_step", "similarity"}
+        Order of the datasets: in blocks of a time step, with similar users side by side; or with
+        datasets that share clusters side by side, regardless of user and time step.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -119,106 +126,47 @@ def co_clustering(
     InputError
         If `idata` isn't such a posterior, or the order is unknown.
     """
-    if order not in ORDERS:
-        raise InputError(f"There is no order {order!r}. Use one of {', '.join(ORDERS)}.")
+    if order not in ("time_step", "similarity"):
+        raise InputError(f"There is no order {order!r}. Use time_step or similarity.")
     draws = Draws.of(idata)
     places = np.argwhere(draws.present)  # of each dataset: the indices of its user and time step
+    user, step = places.T
     together = shared_clusters(draws.assignment[:, :, draws.present])
-    ranks = _similar_first(together)
-    user_ranks = np.array([ranks[places[:, 0] == u].mean() for u in range(places[:, 0].max() + 1)])
-    key = {
-        "time_step": (user_ranks[places[:, 0]], places[:, 1]),
-        "user": (places[:, 1], places[:, 0]),
-        "similarity": (ranks,),
-    }[order]
-    chosen = np.lexsort(key)
+    distance = squareform(1 - together, checks=False)
+    leaves = np.arange(len(places))
+    if len(places) > 2:
+        leaves = leaves_list(linkage(distance, "average", optimal_ordering=True))
+    ranks = np.argsort(leaves)
+    of_user = np.bincount(user, ranks) / np.bincount(user)
+    chosen = leaves if order == "similarity" else np.lexsort((of_user[user], step))
     ax = style.axes_or_new(ax, 5.8, 4.6)
     image = ax.imshow(together[np.ix_(chosen, chosen)], **LIMITS, interpolation="nearest")
     _colour_bar(image, ax, "posterior probability of the same cluster")
-    users, steps = draws.users, style.counted(draws.steps)
-    if order == "similarity":
-        names = [f"{users[u]}, {steps[t]}" for u, t in places[chosen]]
-        _tick_datasets(ax, names)
+    steps = style.counted(draws.steps)
+    if order == "time_step":  # one tick for each block, and lines between them
+        starts = np.flatnonzero(np.diff(step[chosen], prepend=-1))
+        ticks = (starts + np.append(starts[1:], len(chosen)) - 1) / 2
+        labels, look = [steps[t] for t in step[chosen][starts]], {}
+        for start in starts[1:] - 0.5:
+            ax.axvline(start, color=style.FAINT, linewidth=0.8)
+            ax.axhline(start, color=style.FAINT, linewidth=0.8)
     else:
-        column, names = (1, steps) if order == "time_step" else (0, users)
-        _tick_blocks(ax, places[chosen, column], names)
-        ax.set(xlabel=order.replace("_", " "), ylabel=order.replace("_", " "))
+        labels = [f"{draws.users[u]}, {steps[t]}" for u, t in places[chosen]]
+        labels = labels if len(labels) <= TICKED else []
+        ticks, look = np.arange(len(labels)), {"fontsize": "x-small"}
+    ax.set_xticks(ticks, labels, rotation=90 if look else 0, **look)
+    ax.set_yticks(ticks, labels, **look)
+    text = "time step" if order == "time_step" else "user, time step"
+    ax.set(xlabel=text, ylabel=text)
+    _frameless(ax)
     return ax
 
 
-def _worth_showing(table: "DataArray", minimum: float, most: int) -> np.ndarray:
-    """Return the indices of the candidates to draw, in the pool's order; at least one."""
-    highest = table.max("time_step").values
-    likely = np.argsort(-highest, kind="stable")[:most]
-    return np.sort(likely[: max(int((highest >= minimum).sum()), 1)])
-
-
-def _draw_table(ax: Axes, table: "DataArray", shown: np.ndarray, labels: Sequence[str]) -> Any:
-    """Draw the inclusion probabilities of candidates (rows) by time step (columns)."""
-    steps = table.coords["time_step"].values
-    image = ax.imshow(table.values[:, shown].T, **LIMITS, aspect="auto", interpolation="nearest")
-    ax.set_xticks(range(len(steps)), style.counted(steps))
-    ax.set_yticks(range(len(labels)), labels, fontsize=_row_size(ax, len(labels)))
-    ax.set_xlabel("time step")
-    ax.set_xticks(np.arange(1, len(steps)) - 0.5, minor=True)
-    ax.set_yticks(np.arange(1, len(labels)) - 0.5, minor=True)
-    ax.grid(which="minor", color="white", linewidth=1)
-    _frameless(ax)
-    return image
-
-
-def _row_size(ax: Axes, rows: int) -> float:
-    """Return the largest font size at which the rows fit, at most the default size."""
-    room = ax.get_window_extent().height / ax.figure.dpi * 72 / rows
-    return min(FontProperties(size="medium").get_size_in_points(), 0.8 * room)
-
-
-def _write_numbers(ax: Axes, values: np.ndarray) -> None:
-    font: style.Style = {"size": 0.85 * _row_size(ax, len(values)), "ha": "center", "va": "center"}
-    for (row, column), value in np.ndenumerate(values):
-        if value >= 0.005:  # False for missing values (NaN) too
-            ink = style.ink_on(style.SHADES(value))
-            ax.text(column, row, f"{value:.2f}", color=ink, **font)
-
-
 def _colour_bar(image: Any, ax: Axes, label: str) -> None:
-    figure = image.figure
-    room = figure.bbox.height / figure.dpi * 72
-    characters = max(int(0.9 * room / style.text_size("n", 10)[0]), len("probability"))
-    bar = figure.colorbar(image, ax=ax, label=style.wrapped(label, characters), shrink=0.8)
+    bar = image.figure.colorbar(image, ax=ax, label=style.wrapped(label, 32), shrink=0.8)
     bar.outline.set_visible(False)
 
 
 def _frameless(ax: Axes) -> None:
     ax.spines[:].set_visible(False)
     ax.tick_params(which="both", length=0)
-
-
-def _similar_first(together: np.ndarray) -> np.ndarray:
-    """Return a rank for each dataset, with datasets that share clusters at close ranks."""
-    if len(together) < 3:
-        return np.arange(len(together))
-    distance = squareform(1 - together, checks=False)
-    leaves = leaves_list(linkage(distance, "average", optimal_ordering=True))
-    return np.argsort(leaves)
-
-
-def _tick_datasets(ax: Axes, names: Sequence[str]) -> None:
-    ax.set(xlabel="user, time step", ylabel="user, time step")
-    ticks = range(len(names)) if len(names) <= TICKED else []
-    ax.set_xticks(ticks, names[: len(ticks)], rotation=90, fontsize="x-small")
-    ax.set_yticks(ticks, names[: len(ticks)], fontsize="x-small")
-    _frameless(ax)
-
-
-def _tick_blocks(ax: Axes, block: np.ndarray, names: Sequence[Any]) -> None:
-    """Draw one tick for each run of equal blocks, and lines between the runs."""
-    starts = np.flatnonzero(np.diff(block, prepend=-1))
-    middles = (starts + np.append(starts[1:], len(block)) - 1) / 2
-    labels = [str(names[b]) for b in block[starts]]
-    ax.set_xticks(middles, labels)
-    ax.set_yticks(middles, labels)
-    for start in starts[1:] - 0.5:
-        ax.axvline(start, color=style.FAINT, linewidth=0.8)
-        ax.axhline(start, color=style.FAINT, linewidth=0.8)
-    _frameless(ax)

@@ -17,11 +17,9 @@ DODGE = 0.3
 def log_likelihood(
     table: pd.DataFrame,
     *,
-    method: str = "method",
     time_step: str = "time_step",
     value: str = "value",
-    unit: str | None = "unit",
-    level: float = 0.95,
+    unit: str = "unit",
     label: str = "test log-likelihood",
     legend: bool = True,
     ax: Axes | None = None,
@@ -31,15 +29,12 @@ def log_likelihood(
     Parameters
     ----------
     table : DataFrame
-        Tidy table with one value in each row.
-    method, time_step, value : str
+        Tidy table with one value in each row, of the method in the column ``method``.
+    time_step, value : str
         Names of the columns.
-    unit : str, optional
+    unit : str
         Column of independent units, such as trials or users. Values of one unit are averaged first.
-        With None each row is a unit.
-    level : float
-        Level of the intervals, which are Student's t intervals for the mean over units. There are
-        none for a single unit.
+        Intervals are Student's t intervals of 95 % for the mean over units.
     label : str
         Label of the vertical axis. Values needn't be log-likelihoods; run times or sizes can be
         drawn as well.
@@ -56,41 +51,38 @@ def log_likelihood(
     Raises
     ------
     InputError
-        If a column is missing, a value or time step isn't a finite number, or the level isn't
-        between 0 and 1.
+        If a column is missing, or a value or time step isn't a finite number.
     """
-    _check(table, method, time_step, value, unit)
-    if not 0 < level < 1:
-        raise InputError(f"level={level} isn't between 0 and 1. Give a level such as 0.95.")
-    means = _means(table, [method, time_step], value, unit, level)
-    methods = list(dict.fromkeys(table[method]))
+    _check(table, time_step, value, unit)
+    of_units = table.groupby(["method", time_step, unit])[value].mean()
+    means = of_units.groupby(["method", time_step]).agg(["mean", "sem", "count"])
+    means["half"] = student.ppf(0.975, means["count"] - 1) * means["sem"]
+    methods = list(dict.fromkeys(table["method"]))
     styles = style.line_styles([str(m) for m in methods])
     steps = means.index.get_level_values(time_step).unique().sort_values()
     width = DODGE * float(np.diff(steps).min()) if len(steps) > 1 else DODGE
     shifts = width * (np.arange(len(methods)) - (len(methods) - 1) / 2) / max(len(methods) - 1, 1)
-    place_legend = style.legend_beside if ax is None else style.legend_inside
-    ax = style.axes_or_new(ax, 6.2, 3.4)
+    beside, ax = ax is None, style.axes_or_new(ax, 6.2, 3.4)
     for name, shift in zip(methods, shifts, strict=True):
         rows = means.loc[name].sort_index()
         look = styles[str(name)] | {"markersize": 5, "linewidth": 1.4, "elinewidth": 1}
         mean, half = rows["mean"].to_numpy(), rows["half"].to_numpy()
         ax.errorbar(rows.index + shift, mean, half, label=str(name), **look)
     ax.set_xlabel(time_step.replace("_", " "))
-    units = "rows" if unit is None else f"{unit.replace('_', ' ')}s"
-    interval = f"\n(mean, {level:.0%} interval over {units})"
+    interval = f"\n(mean, 95% interval over {unit.replace('_', ' ')}s)"
     ax.set_ylabel(label + (interval if means["half"].notna().any() else ""))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if legend:
         final = {str(m): means.loc[m].sort_index()["mean"].iloc[-1] for m in methods}
         handles = zip(*ax.get_legend_handles_labels(), strict=True)
         named = sorted(handles, key=lambda h: -final[h[1]])
-        place_legend(ax, handles=[handle for handle, _ in named])
+        style.legend(ax, beside=beside, handles=[handle for handle, _ in named])
     return style.tidy(ax)
 
 
-def _check(table: pd.DataFrame, method: str, time_step: str, value: str, unit: str | None) -> None:
-    for column in (method, time_step, value, unit):
-        if column is not None and column not in table.columns:
+def _check(table: pd.DataFrame, time_step: str, value: str, unit: str) -> None:
+    for column in ("method", time_step, value, unit):
+        if column not in table.columns:
             raise InputError(
                 f"The table has no column {column!r}. Use one of {list(table.columns)}."
             )
@@ -101,15 +93,3 @@ def _check(table: pd.DataFrame, method: str, time_step: str, value: str, unit: s
                 f"Column {column!r} is empty, or contains values that aren't finite numbers. "
                 "Drop or convert these values."
             )
-
-
-def _means(
-    table: pd.DataFrame, by: list[str], value: str, unit: str | None, level: float
-) -> pd.DataFrame:
-    """Return the means and the half-widths of their intervals, by method and time step."""
-    if unit is not None:
-        table = table.groupby([*by, unit], as_index=False)[value].mean()
-    means = table.groupby(by)[value].agg(["mean", "std", "count"])
-    quantile = student.ppf((1 + level) / 2, means["count"] - 1)
-    means["half"] = quantile * means["std"] / np.sqrt(means["count"])
-    return means

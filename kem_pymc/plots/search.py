@@ -45,5 +45,5 @@ def search_path(
     ax.set(xlabel="models evaluated", ylabel=f"{SCORES[criterion]} per point")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(named) > 1:
-        style.legend_inside(ax)
+        style.legend(ax, beside=False)
     return style.tidy(ax)

@@ -39,18 +39,6 @@ PALETTE = (
     *("#cc79a7", "#f0e442", "#332288", "#882255"),
 )
 
-#: Compositions of the paper's synthetic study, which have the same colours in all plots.
-RESERVED = dict(
-    zip(
-        (
-            *("LIN0", "LIN0 + PER0", "SE0", "PER0", "LIN0 x PER0"),
-            *("LIN0 + SE0", "PER0 + SE0", "LIN0 + PER0 + SE0", "LIN0 x SE0"),
-        ),
-        PALETTE,
-        strict=True,
-    )
-)
-
 #: Colours and markers of lines; those of the paper's methods are fixed.
 LINES = (
     *(("#d55e00", "o"), ("#0072b2", "s"), ("#332288", "D"), ("#cc79a7", "^"), ("#661100", "v")),
@@ -80,8 +68,7 @@ def composition_colours(
     """Return a colour for each of the most important compositions.
 
     Pass the result as ``colours`` to several plots to give a composition the same colour in all of
-    them. ``WHITE`` always has the same colour, and so does each composition of the paper's
-    synthetic study.
+    them. ``WHITE`` always has the same colour.
 
     Parameters
     ----------
@@ -99,11 +86,8 @@ def composition_colours(
         names = sorted(datasets, key=lambda label: -datasets[label])
     else:
         names = [str(composition) for composition in compositions]
-    labels = [name for name in dict.fromkeys(names) if name != "WHITE"][: len(PALETTE)]
-    colours = {label: RESERVED[label] for label in labels if label in RESERVED}
-    free = (colour for colour in PALETTE if colour not in colours.values())
-    colours |= {label: next(free) for label in labels if label not in colours}
-    return {"WHITE": NOTHING} | colours
+    labels = [name for name in dict.fromkeys(names) if name != "WHITE"]
+    return {"WHITE": NOTHING} | dict(zip(labels, PALETTE, strict=False))
 
 
 def datasets_of(evolutions: Evolutions) -> dict[str, float]:
@@ -133,8 +117,10 @@ def counted(steps: Iterable[Any]) -> list[str]:
     return [str(int(step) + 1) for step in steps]
 
 
-def with_features(composition: Iterable[Candidate], features: Sequence[str]) -> str:
-    """Return a composition with features by name instead of by index: ``SE(age)``."""
+def named(composition: Iterable[Candidate], features: Sequence[str]) -> str:
+    """Return a label typeset, with features by name, as in SE(age), if there are several."""
+    if len(features) == 1:
+        return spelled(Composition(tuple(composition)).label(1))
 
     def one(candidate: Candidate) -> str:
         if candidate.label(len(features)) == "ARD":
@@ -142,15 +128,7 @@ def with_features(composition: Iterable[Candidate], features: Sequence[str]) -> 
         factors = (f"{f.base}({features[f.dimension]})" for f in candidate.factors)
         return " x ".join(factors) or str(candidate)
 
-    return " + ".join(map(one, composition)) or "WHITE"
-
-
-def named(composition: Iterable[Candidate], features: Sequence[str]) -> str:
-    """Return a composition's label typeset, with features by name if there are several."""
-    composition = Composition(tuple(composition))
-    several = len(features) > 1
-    label = with_features(composition, features) if several else composition.label(1)
-    return spelled(label)
+    return spelled(" + ".join(map(one, composition)) or "WHITE")
 
 
 def wrapped(text: str, characters: int) -> str:
@@ -189,9 +167,36 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
-def figure_or_new(figure: Panel | None, width: float, height: float) -> Panel:
-    """Return `figure`, or a new one of this size in inches."""
-    return figure or Figure(figsize=(width, height), layout="constrained")
+def panels(
+    count: int,
+    width: float,
+    height: float,
+    columns: int = 3,
+    figure: Panel | None = None,
+    **shared: Any,
+) -> tuple[Panel, np.ndarray]:
+    """Return a figure with a grid of panels, and their axes (count,).
+
+    Parameters
+    ----------
+    count : int
+        Number of panels.
+    width, height : float
+        Size of a panel in inches.
+    columns : int
+        Maximum number of panels side by side.
+    figure : Figure or SubFigure, optional
+        By default a new one.
+    **shared
+        `sharex` and `sharey`, see :meth:`matplotlib.figure.Figure.subplots`.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = figure or Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **shared).ravel()
+    for ax in axes[count:]:
+        ax.remove()
+    return figure, axes[:count]
 
 
 def tidy(ax: Axes) -> Axes:
@@ -216,34 +221,27 @@ def note(ax: Axes, text: str) -> None:
     )
 
 
-def legend_inside(ax: Axes, **options: Any) -> None:
-    """Put a legend inside the axes; axes given by a user may have no room next to them."""
-    ax.legend(framealpha=0.8, edgecolor="none", fontsize="small", **options)
+def legend(ax: Axes, *, beside: bool, **options: Any) -> None:
+    """Put a legend to the right of the axes, where it covers no data, or inside them.
 
-
-def legend_beside(ax: Axes, **options: Any) -> None:
-    """Put a legend to the right of the axes, where it covers no data."""
-    options |= {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
-    ax.legend(frameon=False, fontsize="small", **options)
+    Axes given by a user may have no room next to them.
+    """
+    inside: Style = {"framealpha": 0.8, "edgecolor": "none"}
+    right: Style = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    ax.legend(fontsize="small", **(right | {"frameon": False} if beside else inside), **options)
 
 
 def legend_below(figure: Panel, ax: Axes) -> Legend:
-    """Put one legend, of the artists in `ax`, below all axes of a figure.
-
-    It has as few rows as its width allows.
-    """
+    """Put one legend, of the artists in `ax`, below all axes of a figure."""
     handles, labels = ax.get_legend_handles_labels()
+    wide = max(text_size(label, 9)[0] for label in labels) + 45  # points, with its handle
+    columns = max(int(figure.bbox.width / figure.dpi * 72 / wide), 1)
     options: Style = {"loc": "outside lower center", "frameon": False, "fontsize": "small"}
-    for columns in range(len(labels), 1, -1):
-        legend = figure.legend(handles, labels, ncols=columns, **options)
-        if legend.get_window_extent().width <= figure.bbox.width:
-            return legend
-        legend.remove()
-    return figure.legend(handles, labels, **options)
+    return figure.legend(handles, labels, ncols=columns, **options)
 
 
-def feature_names(study: Named | None, dimension: int) -> tuple[str, ...]:
-    """Return the features' names; x, or x0, x1, ..., if no study is given.
+def names(study: Named | None, dimension: int) -> tuple[tuple[str, ...], str]:
+    """Return the names of features and target; x, or x0, x1, ..., and y, if no study is given.
 
     Raises
     ------
@@ -251,16 +249,11 @@ def feature_names(study: Named | None, dimension: int) -> tuple[str, ...]:
         If the study's number of features isn't `dimension`.
     """
     if study is None:
-        return ("x",) if dimension == 1 else tuple(f"x{d}" for d in range(dimension))
+        return (("x",) if dimension == 1 else tuple(f"x{d}" for d in range(dimension))), "y"
     if len(study.features) != dimension:
         raise InputError(
             f"The number of features is {len(study.features)} in the study, but {dimension} in the "
             "selection. "
             "Give the cohort or the evolutions that the selection comes from."
         )
-    return tuple(study.features)
-
-
-def target_name(study: Named | None) -> str:
-    """Return the target's name; y if no study is given."""
-    return "y" if study is None else study.target
+    return tuple(study.features), study.target

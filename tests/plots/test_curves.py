@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
-from kem_pymc.plots import few_and_many, predictions
+from kem_pymc.plots import few_and_many, predictions, style
 
 
 class Study:
@@ -37,13 +37,13 @@ def test_mean_bands_points_and_truth_are_those_of_the_selection(make_selection, 
     x, y = points(12)
     scaling = Scaling(np.array([-1.0]), np.array([4.0]), 3.0, 2.0)
     selection = make_selection("PER0", x, y, scaling=scaling)
-    grid = np.linspace(0, 5, 11)
-    truth = grid[::-1, None], np.sin(3 * grid[::-1])
-    ax = predictions(selection, grid=grid, truth=truth)
+    at = np.linspace(0, 5, 11)
+    ax = predictions(selection, truth=(at[::-1, None], np.sin(3 * at[::-1])))
+    grid = line(ax, "mean").get_xdata()
     predicted = selection.predict(grid)
     np.testing.assert_allclose(line(ax, "data").get_xydata(), np.column_stack([x[:, 0], y]))
     np.testing.assert_allclose(line(ax, "mean").get_ydata(), predicted.mean)
-    np.testing.assert_allclose(line(ax, "truth").get_ydata(), np.sin(3 * grid))
+    np.testing.assert_allclose(line(ax, "truth").get_ydata(), np.sin(3 * at))
     noisy = np.sqrt(predicted.sd**2 + predicted.noise)
     for label, sd in (("function ± 2 sd", predicted.sd), ("observation ± 2 sd", noisy)):
         borders = band(ax, label)
@@ -115,8 +115,9 @@ def test_several_features_give_leave_one_out_predictions(make_selection, points)
 def test_a_section_holds_the_other_features_at_their_median(make_selection, points, feature, typed):
     x, y = points(9, dimension=2)
     selection = make_selection("SE0 + LIN1", x, y)
-    ax = predictions(selection, feature=feature, study=Study, grid=[0, 1, 2])
-    expected = selection.predict([[np.median(x[:, 0]), b] for b in (0, 1, 2)]).mean
+    ax = predictions(selection, feature=feature, study=Study)
+    across = line(ax, "mean").get_xdata()
+    expected = selection.predict([[np.median(x[:, 0]), b] for b in across]).mean
     np.testing.assert_allclose(line(ax, "mean").get_ydata(), expected)
     np.testing.assert_allclose(line(ax, "data").get_xdata(), x[:, 1])
     assert typed(ax.get_xlabel()) == "bmi (others at their median)"
@@ -162,8 +163,8 @@ def test_methods_make_rows_of_different_colours_in_a_given_figure(make_selection
     assert len(colours) == 2
     *_, mean, dark, light = figure.legends[0].legend_handles
     assert to_hex(mean.get_color()) not in colours
-    assert dark.get_facecolor()[:3] == light.get_facecolor()[:3]
-    assert dark.get_facecolor()[3] > light.get_facecolor()[3] > 0
+    assert to_hex(dark.get_facecolor()) == to_hex(light.get_facecolor()) == style.MUTED
+    assert dark.get_alpha() > light.get_alpha() > 0
 
 
 def test_rows_of_unequal_length_or_none_are_refused(make_selection, points):

@@ -113,16 +113,6 @@ class Maker:
             for step, width in enumerate((1.5, 0.7))
         )
 
-    def varied(self):
-        """Return evolutions whose clusters differ in their values."""
-        rng = np.random.default_rng(1)
-        clusters = [
-            replace(c, draw=draw, values=tuple(rng.normal(size=len(c.values))))
-            for draw in range(20)
-            for c in self.evolutions.clusters
-        ]
-        return replace(self.evolutions, clusters=tuple(clusters), n_draws=20)
-
     def selection(self, name="LIN0 + PER0", n=15, dimension=1):
         scaling = Scaling(np.zeros(dimension), np.full(dimension, 2.0), 0.0, 1.0)
         return self.select(name, *self.points(n, dimension), scaling=scaling)
@@ -161,7 +151,6 @@ PICTURES = {
     "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
     "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),
     "traces": lambda m: plots.traces(m.chains),
-    "hyperparameters": lambda m: plots.hyperparameters(m.varied(), "LIN0"),
 }
 
 

@@ -33,7 +33,8 @@ def bars(ax, colour):
 def test_each_time_step_has_what_was_seen_and_what_follows(table):
     first, second = online_predictions(table, feature="week", target="steps")
     assert [ax.get_title() for ax in (first, second)] == ["time step 1", "time step 2"]
-    assert (first.get_xlabel(), first.get_ylabel(), second.get_ylabel()) == ("week", "steps", "")
+    assert (first.get_xlabel(), first.get_ylabel()) == ("week", "steps")
+    assert [ax.yaxis.get_visible() for ax in (first, second)] == [True, False]
     wide, narrow = bars(first, AHEAD)
     np.testing.assert_allclose(wide[:2], [[3, 3.25], [3, 12.75]])
     np.testing.assert_allclose(narrow[:2], [[3, 5.5], [3, 10.5]])
@@ -52,12 +53,10 @@ def test_points_are_in_order_of_arrival_by_default(table):
     np.testing.assert_allclose(ax.lines[-1].get_xdata(), [4, 5, 6])
 
 
-def test_a_given_figure_and_titles_are_used(table):
+def test_a_given_figure_is_used(table):
     figure = Figure()
-    axes = online_predictions(table, titles=["a", "b"], columns=1, figure=figure)
+    axes = online_predictions(table, figure=figure)
     assert figure.axes == [*axes]
-    assert [ax.get_title() for ax in axes] == ["a", "b"]
-    assert axes[1].get_position().y1 < axes[0].get_position().y0
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from kem_pymc.plots.style import (
     PALETTE,
     balanced,
     ink_on,
+    named,
     spelled,
     text_size,
-    with_features,
 )
 
 #: Linear RGB as people without one kind of cone see it (Machado et al. 2009, severity 1).
@@ -59,16 +59,9 @@ def test_text_has_the_better_contrast_of_black_and_white():
     assert ink_on("#332288") == ink_on("#08306b") == "white"
 
 
-def test_known_compositions_keep_their_colours_whatever_else_is_there():
-    first = composition_colours(["LIN0 + PER0", "SE0"])
-    second = composition_colours(["LIN3", Composition.parse("SE0"), "LIN0 + PER0", "WHITE"])
-    for label in ("WHITE", "SE0", "LIN0 + PER0"):
-        assert first[label] == second[label]
-    assert len(set(second.values())) == 4
-
-
 def test_there_are_nine_colours_for_the_most_important():
-    colours = composition_colours([f"SE{i}" for i in range(20)])
+    colours = composition_colours(["WHITE", *(f"SE{i}" for i in range(20))])
+    assert colours["WHITE"] == composition_colours([])["WHITE"]
     assert list(colours)[1:] == [f"SE{i}" for i in range(9)]
     assert len(set(colours.values())) == 10
 
@@ -90,7 +83,9 @@ def test_long_labels_are_broken_evenly_before_a_plus_and_never_in_a_product(type
 
 
 def test_levels_keep_their_name_beside_features():
-    assert with_features(Composition.parse("CONST + LIN1"), ("age", "day")) == ("CONST + LIN(day)")
+    composition = Composition.parse("CONST + LIN1")
+    assert named(composition, ("age", "day")) == "CONST + LIN(day)"
+    assert named(Composition.parse("LIN0"), ("age",)) == "LIN0"
 
 
 def test_text_is_measured_by_its_longest_line():

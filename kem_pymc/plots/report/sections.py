@@ -49,7 +49,7 @@ def parts(
     diagnosis: Diagnosis, learned: Evolutions, idata: "DataTree", pictures: Pictures
 ) -> Content:
     """Return sentences on the parts of kernels, and the probability of each by time step."""
-    drawn = plots.inclusion(idata, minimum=LEAST_PART, features=len(learned.features) > 1)
+    drawn = plots.inclusion(idata, minimum=LEAST_PART)
     return {
         "headline": headline(diagnosis.parts, diagnosis.shares),
         "noise_only": diagnosis.parts.iloc[-1]["probability"],
@@ -63,7 +63,6 @@ def evolutions(learned: Evolutions, colours: Mapping[str, str], pictures: Pictur
         learned,
         minimum_probability=IN_GRAPH,
         max_nodes=BOXES,
-        features=len(learned.features) > 1,
         colours=colours,
     )
     kernels = []
