@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
@@ -147,7 +148,7 @@ def few_and_many(
     legend = style.legend_below(figure, axes[0, 0])
     if len(rows) > 1:  # the legend is for all methods, so its line and bands are grey
         for handle in filter(None, legend.legend_handles[-3:]):
-            opacity = handle.get_facecolor()[3] if isinstance(handle, Patch) else 1
+            opacity = to_rgba(handle.get_facecolor())[3] if isinstance(handle, Patch) else 1
             handle.set(color=style.MUTED, alpha=opacity)
     return axes
 

@@ -74,8 +74,9 @@ class _Drawing(NamedTuple):
 
     def scale_in(self, ax: Axes) -> float:
         """Return the factor by which the drawing is shrunk to fit the axes; at most 1."""
-        room = ax.get_window_extent().size / ax.figure.dpi * 72
-        return min(*(room / self.extent.size), 1.0)
+        room, pixels = ax.get_window_extent(), ax.figure.dpi / 72
+        across, down = room.width / self.extent.width, room.height / self.extent.height
+        return float(min(across / pixels, down / pixels, 1.0))
 
 
 def evolution_graph(
@@ -134,7 +135,8 @@ def evolution_graph(
         columns.popitem()
         drawing = _arranged(evolutions, datasets, minimum_probability, columns, True)
     if ax is None:
-        ax = Figure(figsize=drawing.extent.size / 72).add_axes((0, 0, 1, 1))
+        size = drawing.extent.width / 72, drawing.extent.height / 72
+        ax = Figure(figsize=size).add_axes((0, 0, 1, 1))
     scale, extent = drawing.scale_in(ax), drawing.extent
     ax.set(xlim=extent.intervalx, ylim=extent.intervaly, aspect="equal")
     ax.set_axis_off()
@@ -142,9 +144,9 @@ def evolution_graph(
     centred: style.Style = {"ha": "center", "va": "center"}
     for edge, (probability, path) in drawing.edges.items():
         ax.add_patch(_arrow(path, probability, scale))
-        middle = drawing.numbers[edge].get_points().mean(axis=0)
+        x, y = drawing.numbers[edge].get_points().mean(axis=0)
         ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6 * scale}
-        ax.text(*middle, f"{probability:.2f}", bbox=ground, zorder=3, **centred, **small)
+        ax.text(x, y, f"{probability:.2f}", bbox=ground, zorder=3, **centred, **small)
     colours = style.composition_colours(evolutions) if colours is None else colours
     ends, most = _ends(evolutions), max(datasets.values())
     for node, box in drawing.boxes.items():
@@ -217,11 +219,12 @@ def _arranged(
     numbers: dict[Edge, Bbox] = {}
     for edge in sorted(probabilities, key=lambda edge: -probabilities[edge]):
         taken = [*boxes.values(), *numbers.values()]
-        along = paths[edge].to_polygons(closed_only=False)[0]
+        along = np.asarray(paths[edge].to_polygons(closed_only=False)[0])
         length = np.insert(np.cumsum(np.hypot(*np.diff(along, axis=0).T)), 0, 0.0)
-        x, y = (np.interp(np.multiply(PLACES, length[-1]), length, along[:, k]) for k in (0, 1))
-        corners = zip(x - LABEL[0] / 2, y - LABEL[1] / 2, strict=True)
-        spots = [Bbox.from_bounds(*corner, *LABEL) for corner in corners]
+        spots = []
+        for share in PLACES:
+            x, y = (np.interp(share * length[-1], length, places) for places in along.T)
+            spots.append(Bbox.from_bounds(x - LABEL[0] / 2, y - LABEL[1] / 2, *LABEL))
         numbers[edge] = min(spots, key=lambda spot: spot.count_overlaps(taken))
     curves = [Bbox(path.get_extents().get_points()) for path in paths.values()]
     graph = Bbox.union([*boxes.values(), *numbers.values(), *curves])

@@ -61,13 +61,13 @@ def online_predictions(
     steps = [step for _, step in table.groupby("time_step")]
     own = figure is None
     shared: style.Style = {"sharex": True, "sharey": True}
-    figure, axes = style.panels(len(steps), 2.9, 2.2, COLUMNS, figure, **shared)
+    panels, axes = style.panels(len(steps), 2.9, 2.2, COLUMNS, figure, **shared)
     if own:  # margins in inches take no time to compute
-        figure.set_layout_engine(None)
-        width, height = figure.get_size_inches()
+        panels.set_layout_engine(None)
+        width, height = panels.get_size_inches()
         below = 0.5 + 0.2 * (4, 2, 1)[min(len(steps), COLUMNS) - 1]  # with the legend's rows
         margins = {"left": 0.7 / width, "right": 1 - 0.1 / width, "top": 1 - 0.3 / height}
-        figure.subplots_adjust(**margins, bottom=below / height, wspace=0.06, hspace=0.3)
+        panels.subplots_adjust(**margins, bottom=below / height, wspace=0.06, hspace=0.3)
     for i, (ax, step) in enumerate(zip(axes, steps, strict=True)):
         _draw_step(ax, step, feature)
         ax.set_title(f"time step {int(step['time_step'].iloc[0]) + 1}", fontsize="medium")
@@ -76,14 +76,17 @@ def online_predictions(
         # What isn't visible isn't drawn, which takes most of the time of such pictures.
         ax.yaxis.set_visible(i % COLUMNS == 0)
         ax.xaxis.set_visible(i + COLUMNS >= len(axes))
-    style.legend_below(figure, axes[0])
+    style.legend_below(panels, axes[0])
     return axes
 
 
 def _draw_step(ax: Axes, step: pd.DataFrame, feature: str | None) -> None:
     x = step[feature].to_numpy(float) if feature else np.arange(1.0, len(step) + 1)
     seen, y = step["seen"].to_numpy(bool), step["observed"].to_numpy(float)
-    for colour, where, name in ((SEEN, seen, "50 and 95 % intervals"), (AHEAD, ~seen, "intervals to come")):
+    for colour, where, name in (
+        (SEEN, seen, "50 and 95 % intervals"),
+        (AHEAD, ~seen, "intervals to come"),
+    ):
         for width, level in ((THIN, 95), (THICK, 50)):
             low, high = (step[f"{end}_{level}"].to_numpy(float)[where] for end in ("low", "high"))
             line: style.Style = {"color": colour, "linewidth": width, "alpha": 0.55}

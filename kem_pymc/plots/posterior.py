@@ -143,17 +143,19 @@ def co_clustering(
     image = ax.imshow(together[np.ix_(chosen, chosen)], **LIMITS, interpolation="nearest")
     _colour_bar(image, ax, "posterior probability of the same cluster")
     steps = style.counted(draws.steps)
+    look: style.Style = {}
     if order == "time_step":  # one tick for each block, and lines between them
         starts = np.flatnonzero(np.diff(step[chosen], prepend=-1))
         ticks = (starts + np.append(starts[1:], len(chosen)) - 1) / 2
-        labels, look = [steps[t] for t in step[chosen][starts]], {}
+        labels = [steps[t] for t in step[chosen][starts]]
         for start in starts[1:] - 0.5:
             ax.axvline(start, color=style.FAINT, linewidth=0.8)
             ax.axhline(start, color=style.FAINT, linewidth=0.8)
     else:
         labels = [f"{draws.users[u]}, {steps[t]}" for u, t in places[chosen]]
         labels = labels if len(labels) <= TICKED else []
-        ticks, look = np.arange(len(labels)), {"fontsize": "x-small"}
+        ticks = np.arange(len(labels))
+        look = {"fontsize": "x-small"}
     ax.set_xticks(ticks, labels, rotation=90 if look else 0, **look)
     ax.set_yticks(ticks, labels, **look)
     text = "time step" if order == "time_step" else "user, time step"

@@ -174,7 +174,7 @@ def panels(
     columns: int = 3,
     figure: Panel | None = None,
     **shared: Any,
-) -> tuple[Panel, np.ndarray]:
+) -> tuple[Any, np.ndarray]:
     """Return a figure with a grid of panels, and their axes (count,).
 
     Parameters

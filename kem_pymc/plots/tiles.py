@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import zip_longest
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -86,13 +86,13 @@ def trajectories(
     room = ax.get_window_extent()
     cell = min(room.height / n_users, room.width / n_steps) / ax.figure.dpi
     for label, letter in drawn.items():
-        u, t = np.nonzero(ranks == rank[label])
+        chosen = ranks == rank[label]
         name = style.spelled(label)
         if len(features) > 1:
             name = style.named(Composition.parse(label, len(features)), features)
         name = style.balanced(name, 30).replace("\n", "\n     ")
-        _draw_tiles(ax, u, t, sides, f"{letter}   {name}", color=colours[label])
-        for i, j in zip(u, t, strict=True):
+        _draw_tiles(ax, chosen, sides, f"{letter}   {name}", color=colours[label])
+        for i, j in np.argwhere(chosen):
             if cell * sides[i, j] > LETTER:
                 place: style.Style = {"ha": "center", "va": "center", "fontsize": "x-small"}
                 ax.text(j + 1, i, letter, **place, color=style.ink_on(colours[label]))
@@ -100,7 +100,7 @@ def trajectories(
     if others:
         frame: style.Style = {"facecolor": style.OTHER, "edgecolor": style.MUTED, "linewidth": 0.5}
         name = f"{len(others)} other{'s' * (len(others) > 1)}"
-        _draw_tiles(ax, *np.nonzero(np.isin(ranks, others)), sides, name, hatch="/////", **frame)
+        _draw_tiles(ax, np.isin(ranks, others), sides, name, hatch="/////", **frame)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     named = cell >= NAMED and users != [""]
     ax.set_yticks(range(n_users) if named else [], users if named else [], fontsize="small")
@@ -123,7 +123,7 @@ def _table(source: Source) -> tuple[list[str], Sequence[Sequence[str | None]], "
         code, named = compositions(draws)
         modal, shares = modes(code.reshape(-1, *draws.present.shape))
         names = np.array([draws.label(c) for c in named], dtype=object)
-        labels = np.where(draws.present, names[modal], None).tolist()
+        labels = np.where(draws.present, names[modal], np.array(None)).tolist()
         return [str(u) for u in draws.users], labels, np.where(draws.present, shares, 0.0)
     rows = source if isinstance(source, Mapping) else {"": source}
     steps = zip(*zip_longest(*([*map(_label_of, steps)] for steps in rows.values())), strict=True)
@@ -136,9 +136,7 @@ def _label_of(step: Step) -> str:
     return step.label() if isinstance(step, Selection) else str(step)
 
 
-def _draw_tiles(
-    ax: Axes, u: np.ndarray, t: np.ndarray, sides: np.ndarray, label: str, **look: style.Style
-) -> None:
-    """Draw squares of one composition, for users `u` and time steps `t`."""
-    side = sides[u, t]
-    ax.bar(t + 1, side, side, u - side / 2, label=label, **look)
+def _draw_tiles(ax: Axes, chosen: np.ndarray, sides: np.ndarray, label: str, **look: Any) -> None:
+    """Draw the squares of one composition: where `chosen` (U, T) is true."""
+    u, t = np.nonzero(chosen)
+    ax.bar(t + 1, sides[u, t], sides[u, t], u - sides[u, t] / 2, label=label, **look)

@@ -6,7 +6,6 @@ another one every letter lies elsewhere. Patch versions draw the same to the bit
 another colour or place is further away than the tolerance (the last tests).
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np

@@ -92,7 +92,7 @@ def page_of(material: Material) -> str:
         if idata is not None:
             diagnosis = diagnose(idata, planned_chains(material.settings))
             predicted = pilot_predictions(idata)
-            content["parts"] = sections.parts(diagnosis, learned, idata, pictures)
+            content["parts"] = sections.parts(diagnosis, idata, pictures)
             content["diagnostics"] = sections.diagnostics(diagnosis, idata, pictures)
             content["pilots"] = sections.pilot_users(predicted, learned, idata, colours, pictures)
         if selections is not None:

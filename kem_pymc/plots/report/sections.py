@@ -45,9 +45,7 @@ def colours(learned: Evolutions, shown: Iterable[Composition]) -> dict[str, str]
     return style.composition_colours(important)
 
 
-def parts(
-    diagnosis: Diagnosis, learned: Evolutions, idata: "DataTree", pictures: Pictures
-) -> Content:
+def parts(diagnosis: Diagnosis, idata: "DataTree", pictures: Pictures) -> Content:
     """Return sentences on the parts of kernels, and the probability of each by time step."""
     drawn = plots.inclusion(idata, minimum=LEAST_PART)
     return {
