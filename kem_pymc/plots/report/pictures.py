@@ -18,6 +18,19 @@ SETTINGS: Any = {"svg.fonttype": "none", "text.parse_math": False}
 #: What matplotlib would write about itself and the time.
 METADATA: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
+#: What a page doesn't need: styles of matplotlib's, names of artists, rotations by nothing, spaces.
+_SHORTER = {
+    r"(?s)<defs>\s*<style.*?</style>\s*</defs>": "",
+    r'<g id="[^"]*"': "<g",
+    r' transform="rotate\(-0 [^"]*"| target="_blank"': "",
+    r"xlink:href": "href",
+    r">\s+<": "><",
+    r"\s+": " ",
+}
+
+#: Identifiers of markers and clips, which matplotlib makes of hashes.
+_IDS = re.compile(r"\b[mph][0-9a-f]{10}\b")
+
 #: Attributes with coordinates, whose digits beyond a hundredth of a point are dropped.
 _COORDINATES = re.compile(r' (?:d|x|y|transform|width|height)="[^"]*"')
 _DIGITS = re.compile(r"\d+\.\d{3,}")
@@ -31,6 +44,7 @@ class Pictures:
 
     def __init__(self) -> None:
         self._classes: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
         self._count = 0
 
     def svg(self, drawn: Any, title: str) -> Markup:
@@ -49,12 +63,13 @@ class Pictures:
         with rc_context({"svg.hashsalt": f"picture {self._count}"}):
             figure.savefig(written, format="svg", metadata=METADATA)
         text = written.getvalue()
-        text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
-        text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])  # names of artists
+        text = text[text.index("<svg") :]
+        for pattern, instead in _SHORTER.items():
+            text = re.sub(pattern, instead, text)
         text = _COORDINATES.sub(
             lambda match: _DIGITS.sub(lambda digits: f"{float(digits[0]):.2f}", match[0]), text
         )
-        text = text.replace("xlink:href", "href").replace(' target="_blank"', "")
+        text = _IDS.sub(lambda match: self._ids.setdefault(match[0], f"i{len(self._ids)}"), text)
         named = f'<svg role="img" aria-label="{escape(title)}" '
         return self._with_classes(text.replace("<svg ", named, 1))
 
