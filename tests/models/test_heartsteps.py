@@ -146,15 +146,6 @@ class TestOfficialFiles:
         assert {name: second[name] for name in expected} == expected | nothing
         assert (third["temperature"], third["rain"], third["share_home"]) == (20, 0, 1)
 
-    def test_the_seed_decides(self, home):
-        assert len({load(home, seed=seed)[0].pilot.users for seed in range(8)}) == 2
-        one, same = load(home, seed=3)[0], load(home, seed=np.random.default_rng(3))[0]
-        assert one.pilot.users == same.pilot.users
-
-    def test_too_few_users_are_refused(self, home):
-        with pytest.raises(InputError, match="more: 0"):
-            heartsteps(home)
-
     @pytest.mark.parametrize("name", ["jbsteps", "gfsteps", "users", "suggestions"])
     def test_missing_files_are_reported(self, home, name):
         (home / "heartsteps" / f"{name}.csv").unlink()
