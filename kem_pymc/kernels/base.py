@@ -128,21 +128,16 @@ class BaseKernel:
             )
         if not self.phrase:
             object.__setattr__(self, "phrase", f"a pattern of kind {self.name} in {{feature}}")
-        for text, allowed in (
-            (self.phrase, {"feature"}),
-            (self.modifier, {"feature"}),
-            (self.detail, set(self.hyperparameters)),
-        ):
-            self._check_text(text, allowed)
-
-    def _check_text(self, text: str, allowed: set[str]) -> None:
-        try:
-            text.format_map(dict.fromkeys(allowed, ""))
-        except (KeyError, ValueError, IndexError, AttributeError) as error:
-            names = " and ".join(f"{{{name}}}" for name in sorted(allowed)) or "no placeholders"
-            raise InputError(
-                f"The text {text!r} of base kernel {self.name} can't be formatted. Use {names}."
-            ) from error
+        where = {"feature": ""}
+        values = dict.fromkeys(self.hyperparameters, "")
+        for text, given in ((self.phrase, where), (self.modifier, where), (self.detail, values)):
+            try:
+                text.format_map(given)
+            except (KeyError, ValueError, IndexError, AttributeError) as error:
+                names = " and ".join(f"{{{name}}}" for name in sorted(given)) or "no placeholders"
+                raise InputError(
+                    f"The text {text!r} of base kernel {self.name} can't be formatted. Use {names}."
+                ) from error
 
     def positive(self, kind: str) -> bool:
         """Return whether a hyperparameter is positive, so that algorithms work on its log."""

@@ -110,9 +110,6 @@ class TestCandidate:
         assert ard.label(4) == ard.label() == str(ard)
         assert Candidate.parse("SE0").label(1) == "SE0"
 
-    def test_one_factor_is_no_interaction(self):
-        assert not Candidate.parse("SE0").is_interaction
-
     def test_ard_without_dimension(self):
         refused(lambda: Candidate.parse("ARD"), "ARD", "dimension=")
 
@@ -194,11 +191,6 @@ class TestComposition:
         assert parse("SE0 + LIN1") - se == parse("LIN1")
         assert se not in parse("LIN1 + SE0 x SE0")
 
-    def test_white_is_empty(self):
-        assert parse("WHITE") == Composition()
-        assert not parse("WHITE").dimensions
-        assert not parse("WHITE").hyperparameters
-
     def test_hyperparameters_come_candidate_by_candidate(self):
         one, other = Candidate.parse("LIN0"), Candidate.parse("LIN0 x SE0")
         assert (one + other).hyperparameters == one.hyperparameters + other.hyperparameters
@@ -206,9 +198,6 @@ class TestComposition:
     @pytest.mark.parametrize("text", ["", "SE0 +", "WHITE + SE0", "SE0 SE1", "SE0*SE1"])
     def test_unreadable(self, text):
         refused(lambda: parse(text), "SE0")
-
-    def test_outside_the_dimension(self):
-        refused(lambda: parse("SE0 + SE1", dimension=1), "SE1")
 
 
 class TestAsCandidates:
@@ -219,6 +208,3 @@ class TestAsCandidates:
     @pytest.mark.parametrize("again", ["LIN0 x SE1", "SE1 x LIN0"])
     def test_repeated(self, again):
         refused(lambda: as_candidates(["LIN0 x SE1", "SE0", again], 2), "LIN0 x SE1", "twice")
-
-    def test_outside_the_dimension(self):
-        refused(lambda: as_candidates([Candidate.parse("SE2")], 2), "SE2")

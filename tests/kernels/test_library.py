@@ -127,10 +127,6 @@ def test_far_apart_and_tiny_lengthscales_vanish_without_nan():
         assert slope.tolist() == [0.0, 2.0]
 
 
-def test_compiled_once():
-    assert kernels() is kernels()
-
-
 class TestRegistered:
     @pytest.mark.usefixtures("few", "cosine")
     def test_works_in_pool_likelihood_and_gradient(self):

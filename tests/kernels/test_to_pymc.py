@@ -141,10 +141,6 @@ class TestRefused:
             lambda: composition.to_pymc(values, 1), "SE0.lengthscale has no value", "LIN0.shift"
         )
 
-    def test_outside_the_dimension(self):
-        case = Case("SE2")
-        refused(lambda: case.composition.to_pymc(case.hyperparameters, 2), "SE2", "0 to 1")
-
 
 class TestMarginal:
     @pytest.mark.parametrize("text", ["WHITE", "LIN0 x PER1 + SE2 + RQ0"])

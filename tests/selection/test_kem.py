@@ -97,12 +97,6 @@ def test_pilot_values_hold_where_there_is_one_point(learned):
         assert np.all(np.abs(values - child.centre) < 2 * child.spread)
 
 
-def test_the_same_data_give_the_same_selection(learned):
-    x, y = user(12)
-    first, second = (KEMSelector(learned).select(x, y, previous="LIN0") for _ in range(2))
-    assert first.considered == second.considered
-
-
 @pytest.mark.parametrize("average", [None, 2])
 def test_units_do_not_matter(learned, in_other_units, average):
     x, y = user(20)
