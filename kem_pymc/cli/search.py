@@ -229,7 +229,7 @@ def _numbers(
 def _write_composition(result: "SearchResult", points: _Points, out: Path) -> None:
     """Print the components of the best composition, and write their table and picture."""
     from kem_pymc.plots.parts import components
-    from kem_pymc.search.description import describe, left_out_errors
+    from kem_pymc.search.result import describe, left_out_errors
 
     parts = describe(result.selection, points.features)
     screen.heading(f"{points.target} is the sum of")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.search.description import describe as describe
     from kem_pymc.search.evocov.result import EvolutionResult as EvolutionResult
     from kem_pymc.search.evocov.run import evolve as evolve
     from kem_pymc.search.grammar import Grammar as Grammar
     from kem_pymc.search.hyperpriors import Hyperpriors as Hyperpriors
     from kem_pymc.search.result import SearchResult as SearchResult
+    from kem_pymc.search.result import describe as describe
     from kem_pymc.search.run import search as search
     from kem_pymc.search.selector import SearchSelector as SearchSelector
 
@@ -22,7 +22,7 @@ __getattr__, __all__ = lazily(
         "Hyperpriors": "hyperpriors",
         "SearchResult": "result",
         "SearchSelector": "selector",
-        "describe": "description",
+        "describe": "result",
         "evolve": "evocov.run",
         "search": "run",
     },

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers
 from kem_pymc._system.progress import Progress
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.distances import DRAWS
@@ -166,20 +167,21 @@ def search(
         "draws": draws,
         "seed": seed,
     }
-    rng = np.random.default_rng(seed)
     with (
         search_folder(out, options, x, y).locked() as folder,
         Progress("models", progressbar) as bars,
     ):
-        evaluations = explore(
-            make_strategy(method, grammar, x, hyperpriors, rng, draws),
+        return search_compositions(
+            method,
+            grammar,
             evaluator,
+            scaling,
             budget,
+            draws,
             callback=best_so_far(bars, budget),
             first=first,
             record=Record(folder, partial(Evaluation.from_line, dimension=grammar.dimension)),
         )
-    return SearchResult(tuple(evaluations), method, scaling, seed, evaluator)
 
 
 def check_options(method: str, criterion: str, seed: int, **numbers: int) -> None:
@@ -198,15 +200,21 @@ def check_options(method: str, criterion: str, seed: int, **numbers: int) -> Non
     check_numbers(seed, **numbers)
 
 
-def make_strategy(
-    method: str,
+def search_compositions(
+    method: Method,
     grammar: Grammar,
-    x: np.ndarray,
-    hyperpriors: Hyperpriors,
-    rng: np.random.Generator,
+    evaluator: Evaluator,
+    scaling: Scaling,
+    budget: int,
     draws: int = DRAWS,
-) -> Strategy[Composition, Evaluation]:
-    """Return the strategy of a method of search."""
+    **options: Any,
+) -> SearchResult:
+    """Search among the expressions of a grammar; `options` are those of :func:`.explore`."""
+    rng, x = np.random.default_rng(evaluator.seed), evaluator.x
+    strategy: Strategy[Composition, Evaluation]
     if method == "boms":
-        return Boms(grammar, x, hyperpriors, rng, draws)
-    return Greedy(grammar, rng) if method == "cks" else Random(grammar, rng)
+        strategy = Boms(grammar, x, evaluator.hyperpriors, rng, draws)
+    else:
+        strategy = Greedy(grammar, rng) if method == "cks" else Random(grammar, rng)
+    evaluations = explore(strategy, evaluator, budget, **options)
+    return SearchResult(tuple(evaluations), method, scaling, evaluator.seed, evaluator)

@@ -2,18 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
-from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import MEAN, Criterion, Evaluator
-from kem_pymc.search.exploration import explore
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
-from kem_pymc.search.result import SearchResult
-from kem_pymc.search.run import Method, check_options, make_strategy
+from kem_pymc.search.run import Method, check_options, search_compositions
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, as_composition
 
@@ -93,14 +89,9 @@ class SearchSelector:
         """
         x, y = check_points(x, y, self.grammar.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        rng = np.random.default_rng(self.seed)
-        strategy = make_strategy(self.method, self.grammar, x, self.hyperpriors, rng)
-        evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
-        models = explore(strategy, evaluator, self.budget, first=self._first(previous))
-        return SearchResult(
-            tuple(models), self.method, self.scaling, self.seed, evaluator
-        ).selection
-
-    def _first(self, previous: Previous) -> list[Composition]:
         last = as_composition(previous, self.grammar.dimension) - MEAN
-        return [self.grammar.parse(str(last))] if len(last) else []
+        first = [self.grammar.parse(str(last))] if len(last) else []
+        evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
+        return search_compositions(
+            self.method, self.grammar, evaluator, self.scaling, self.budget, first=first
+        ).selection

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kem_pymc.search.description import describe, left_out_errors
+from kem_pymc.search.result import describe, left_out_errors
 from kem_pymc.search.run import search
 from tests.refusals import refused
 from tests.search.conftest import series

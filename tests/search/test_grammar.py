@@ -104,10 +104,6 @@ class TestRandomWalks:
         ends = [TWO.random_walk(rng) for _ in range(500)]
         assert max(candidate.copy for end in ends for candidate in end) == 2
 
-    def test_same_generator_same_walk(self):
-        walks = [Grammar(4).random_walk(np.random.default_rng(5)) for _ in range(2)]
-        assert walks[0] == walks[1]
-
 
 class TestFirstCandidates:
     def test_all_within_two_steps(self):

@@ -35,12 +35,6 @@ class TestFolders:
         assert again[2]["values"] == before[2]["values"]
         assert len(result.evaluations) == 3
 
-    def test_values_survive_exactly(self, tmp_path):
-        first = quiet(X, Y, budget=2, out=tmp_path)
-        second = quiet(X, Y, budget=2, out=tmp_path)
-        for one, other in zip(first.evaluations, second.evaluations, strict=True):
-            np.testing.assert_array_equal(one.values, other.values)
-
     def test_refusals(self, tmp_path):
         quiet(X, Y, budget=1, out=tmp_path / "a")
         again = lambda *data, **o: lambda: quiet(*data, budget=2, out=tmp_path / "a", **o)  # noqa: E731

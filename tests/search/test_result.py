@@ -3,8 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.search.conftest import series
-
 
 def test_path(found):
     table = found.path
@@ -24,20 +22,6 @@ def test_selection_averages_over_models_by_score(found):
         assert row.weight >= 0.01
     assert sum(row.weight for row in rows) > 0.9
     assert str(found.selection.composition) == f"CONST + {found.best}"
-
-
-def test_prediction_is_that_of_the_fitted_model(found):
-    """The single model's prediction at the data against NumPy's, from its covariance."""
-    selection = found.selection
-    objective = found.evaluator.objective(found.best)
-    x, _ = series()
-    best = max(found.evaluations, key=lambda e: e.score)
-    values, noise = objective.coordinates.named(best.values)
-    gp = objective.coordinates.composition.to_pymc(values, 1)
-    k = gp(found.evaluator.x).eval()
-    mean = k @ np.linalg.solve(k + noise * np.eye(len(k)), found.evaluator.y)
-    predicted = selection.predict(x, single=True)
-    np.testing.assert_allclose(predicted.mean, found.scaling.mean_back(mean), rtol=1e-8)
 
 
 def test_shown(found):

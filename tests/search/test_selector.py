@@ -31,11 +31,6 @@ def test_the_last_kernel_is_evaluated_first(method):
     assert second.composition == first.composition
 
 
-def test_the_same_data_give_the_same_selection():
-    one, other = (selector(method="boms").select(X, Y) for _ in range(2))
-    assert one.hyperparameters == other.hyperparameters
-
-
 def test_a_first_time_step_may_have_one_point():
     selected = selector(budget=2).select(X[:1], Y[:1])
     predicted = selected.predict(X[:3], include_noise=True)

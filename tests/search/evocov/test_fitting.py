@@ -11,7 +11,7 @@ from kem_pymc.search.evocov import fitting
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Offspring
 from kem_pymc.search.evocov.tree import Tree
-from tests.search.evocov.trees import SE, TABLE_1
+from tests.search.evocov.trees import SE
 
 N = 40
 
@@ -110,11 +110,3 @@ def test_kernels_that_cannot_be_evaluated_are_the_worst(data):
     found = fitter.evaluate(Offspring.of(tree), 4)
     assert (found.log_likelihood, found.bic) == (-math.inf, math.inf)
     assert found.outcomes == {"division by zero": 20}
-
-
-def test_seed_decides(data):
-    x, y, _ = data
-    offspring = Offspring.of(Tree.parse(TABLE_1["periodic"][0]))
-    one, again, other = (Fitter(x, y, 30).evaluate(offspring, seed) for seed in (5, 5, 6))
-    np.testing.assert_array_equal(one.natural, again.natural)
-    assert (one.natural != other.natural).any()
