@@ -9,12 +9,13 @@ from optuna.distributions import IntDistribution
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.lifelong.sampler import LifelongSampler, whole
+from kem_pymc.lifelong.sampler import LifelongSampler
 from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -69,7 +70,7 @@ class LifelongSelector(PoolSelector):
         runs: int = 3,
         seed: int = 0,
     ) -> None:
-        whole("budget", budget, at_least=2)
+        check_whole(2, budget=budget)
         self.pool, self.budget, self.seed = pool, budget, seed
         self.priors = priors.without_parent()
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling

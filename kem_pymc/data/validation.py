@@ -1,6 +1,8 @@
 """Input validation of arrays, before anything is computed from them."""
 
 from collections.abc import Hashable
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +102,19 @@ def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> np.ndarr
     array = np.array(values, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
+
+
+def check_whole(at_least: int = 1, **numbers: Any) -> None:
+    """Check that numbers, by name, are whole and not too small.
+
+    Raises
+    ------
+    InputError
+        If one isn't.
+    """
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not (isinstance(value, Integral) and value >= at_least):
+            raise InputError(f"{name} is {value!r}. Give a whole number of {at_least} or more.")
 
 
 def check_ends(user: Hashable, ends: np.ndarray, points: int) -> None:

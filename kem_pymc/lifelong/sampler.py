@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import Surrogate, maximise
 from kem_pymc.gp.posterior import Posterior
@@ -91,8 +92,8 @@ class StudySampler(BaseSampler):
         seed: int = 0,
         n_startup_trials: int = 5,
     ) -> None:
-        whole("seed", seed, at_least=0)
-        whole("n_startup_trials", n_startup_trials, at_least=1)
+        check_whole(0, seed=seed)
+        check_whole(n_startup_trials=n_startup_trials)
         self.seed, self.n_startup_trials = seed, n_startup_trials
         self.storage = None if storage is None else optuna.storages.get_storage(storage)
         self._studies: dict[tuple[int, str], Study] = {}
@@ -307,7 +308,7 @@ class LifelongSampler(StudySampler):
         self, storage: Any = None, *, alpha: float = 2.0, max_networks: int = 10, **options: Any
     ) -> None:
         super().__init__(storage, **options)
-        whole("max_networks", max_networks, at_least=1)
+        check_whole(max_networks=max_networks)
         if not (isinstance(alpha, int | float) and 0 < alpha < np.inf):
             raise InputError(f"alpha is {alpha!r}. Give a positive number.")
         self.lbo = LBO(alpha=float(alpha), max_networks=max_networks, seed=self.seed)
@@ -381,20 +382,6 @@ def unfinished(study: Study) -> list[Trial]:
     """
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     return [Trial(study, trial._trial_id) for trial in running]
-
-
-def whole(name: str, value: Any, *, at_least: int) -> None:
-    """Check that an option is a whole number, and not too small.
-
-    Raises
-    ------
-    InputError
-        If it isn't.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"{name}={value!r} isn't a whole number. Give one.")
-    if value < at_least:
-        raise InputError(f"{name}={value} is too small. Give {at_least} or more.")
 
 
 def _has_point(trial: FrozenTrial, space: Space) -> bool:

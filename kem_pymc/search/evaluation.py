@@ -14,7 +14,6 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import Fit, aic, bic, fit
 from kem_pymc.gp.laplace import curvature_at, log_volume
 from kem_pymc.gp.objective import Objective
-from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.hyperpriors import Hyperpriors
@@ -191,12 +190,11 @@ class Evaluator:
         points = self.hyperpriors.draw(coordinates, count, rng)
         half = points[1::2]
         for parts in _parts(coordinates).values():
-            for factor, place in parts[1:]:
-                kinds = list(base_kernel(factor.base).hyperparameters)
+            for factor, places in parts[1:]:
                 suggested = self.periods[factor.dimension]
-                if "period" in kinds and len(suggested):
-                    drawn = rng.choice(suggested, len(half))
-                    half[:, place.start + kinds.index("period")] = np.log(drawn)
+                for i in places:
+                    if coordinates.hyperparameters[i].kind == "period" and len(suggested):
+                        half[:, i] = np.log(rng.choice(suggested, len(half)))
         return points
 
     def objective(self, expression: Composition) -> Objective:
@@ -281,21 +279,23 @@ def _overlap(one: Candidate, other: Candidate) -> int:
     return (Counter(one.factors) & Counter(other.factors)).total()
 
 
-def _parts(coordinates: Coordinates) -> dict[Candidate, list[tuple[Any, slice]]]:
-    """Return for each product where its amplitude is (for None), and the values of its factors.
+def _parts(coordinates: Coordinates) -> dict[Candidate, list[tuple[Any, list[int]]]]:
+    """Return for each product the places of its amplitude (for None), and of each of its factors.
 
-    Factors that share their hyperparameters with others have none of their own.
+    Factors that share their hyperparameters with others are left out.
     """
-    parts: dict[Candidate, list[tuple[Any, slice]]] = {}
-    starts = coordinates.pool.layout.hyper_start[:-1]
-    for candidate, first in zip(coordinates.pool, starts, strict=True):
-        parts[candidate] = [(None, slice(first, first + 1))]
-        for factor in candidate.factors:
-            if not factor.tie:
-                end = parts[candidate][-1][1].stop
-                size = len(base_kernel(factor.base).hyperparameters)
-                parts[candidate].append((factor, slice(end, end + size)))
-    return parts
+    places = {h.name: i for i, h in enumerate(coordinates.hyperparameters)}
+    return {
+        candidate: [
+            (None, [places[f"{candidate}.amplitude"]]),
+            *(
+                (factor, [places[h.name] for h in named])
+                for factor, named in candidate.by_factor
+                if not factor.tie
+            ),
+        ]
+        for candidate in coordinates.composition
+    }
 
 
 def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> Evaluation | None:

@@ -1,6 +1,4 @@
-"""Checks of what a search is given, and scaled points."""
-
-from numbers import Integral
+"""Scaled points of a search, and checks of them."""
 
 import numpy as np
 import numpy.typing as npt
@@ -50,18 +48,3 @@ def scaled(
         raise InputError(f"All targets are {y[0]}. Give targets that vary.")
     scaling = Scaling(low, high, float(y.mean()), float(y.std()))
     return scaling.inputs(x), scaling.targets(y), scaling
-
-
-def check_numbers(seed: int, **numbers: int) -> None:
-    """Check the seed of a search, and numbers of at least 1, by name.
-
-    Raises
-    ------
-    InputError
-        If a number isn't an integer, or is too small.
-    """
-    for name, value in numbers.items():
-        if not (isinstance(value, Integral) and value >= 1):
-            raise InputError(f"{name} is {value}. Give an integer of 1 or more.")
-    if not (isinstance(seed, Integral) and seed >= 0):
-        raise InputError(f"seed is {seed}. Give an integer of 0 or more.")

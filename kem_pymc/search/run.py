@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kem_pymc._system.executors import Workers
 from kem_pymc._system.progress import Progress
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.distances import DRAWS
@@ -18,7 +19,7 @@ from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator
 from kem_pymc.search.exploration import Strategy, best_so_far, explore
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
-from kem_pymc.search.points import check_numbers, scaled
+from kem_pymc.search.points import scaled
 from kem_pymc.search.record import Record, search_folder
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.strategies import Boms, Greedy, Random
@@ -197,7 +198,8 @@ def check_options(method: str, criterion: str, seed: int, **numbers: int) -> Non
         raise InputError(f"There is no method {method!r}. Use one of {', '.join(methods)}, evocov.")
     if criterion not in criteria:
         raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(criteria)}.")
-    check_numbers(seed, **numbers)
+    check_whole(**numbers)
+    check_whole(0, seed=seed)
 
 
 def search_compositions(

@@ -90,9 +90,9 @@ def test_the_last_composition_is_evaluated():
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="budget=1 is too small"):
+    with pytest.raises(InputError, match=r"budget is 1\. Give a whole number of 2"):
         LifelongSelector(SMALL, TABLE, budget=1)
-    with pytest.raises(InputError, match=r"budget=2\.5 isn't a whole number"):
+    with pytest.raises(InputError, match=r"budget is 2\.5"):
         LifelongSelector(SMALL, TABLE, budget=2.5)
     selector = LifelongSelector(SMALL, TABLE)
     with pytest.raises(InputError, match="SE7"):

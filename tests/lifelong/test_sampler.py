@@ -336,10 +336,12 @@ def test_values_of_earlier_studies_are_encoded_once(monkeypatch):
 def test_what_is_refused():
     for option, words in {"seed": -1, "n_startup_trials": 0, "max_networks": 0}.items():
         refused(
-            lambda o=option, v=words: LifelongSampler(**{o: v}), f"{option}={words}", "too small"
+            lambda o=option, v=words: LifelongSampler(**{o: v}),
+            f"{option} is {words}",
+            "whole number",
         )
-    refused(lambda: LifelongSampler(n_startup_trials=2.5), "2.5 isn't a whole number")
-    refused(lambda: LifelongSampler(seed=None), "seed=None isn't a whole number")
+    refused(lambda: LifelongSampler(n_startup_trials=2.5), "n_startup_trials is 2.5")
+    refused(lambda: LifelongSampler(seed=None), "seed is None")
     for alpha in ("2", np.inf, 0):
         refused(lambda a=alpha: LifelongSampler(alpha=a), f"alpha is {alpha!r}")
     with pytest.raises(TypeError, match="colour"):

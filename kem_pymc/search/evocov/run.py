@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers, make_executor
 from kem_pymc._system.progress import Progress
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.strategies import Evolution, PsdCheck, finalists
 from kem_pymc.search.exploration import best_so_far, explore
-from kem_pymc.search.points import check_numbers, scaled
+from kem_pymc.search.points import scaled
 from kem_pymc.search.record import Record, search_folder
 
 #: Name of the method, in results and files.
@@ -99,7 +100,8 @@ def evolve(
             f"{repeated} of {len(x)} rows of inputs are repeated. Average the targets of each, or "
             "use kem_pymc.search.search with the method 'cks' or 'boms'."
         )
-    check_numbers(seed, budget=budget, evaluations=evaluations)
+    check_whole(budget=budget, evaluations=evaluations)
+    check_whole(0, seed=seed)
     options = {"method": METHOD, "evaluations": evaluations, "seed": seed}
     fitter = Fitter(x, y, evaluations, seed)
     with (

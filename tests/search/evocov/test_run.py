@@ -72,7 +72,7 @@ def test_data_that_is_refused(data, words):
     [
         ({"budget": 0}, ("budget is 0",)),
         ({"evaluations": 0}, ("evaluations is 0",)),
-        ({"budget": 12.5}, ("budget is 12.5", "integer")),
+        ({"budget": 12.5}, ("budget is 12.5", "whole number")),
         ({"seed": -1}, ("seed is -1",)),
         ({"seed": 1.5}, ("seed is 1.5",)),
     ],
