@@ -113,7 +113,7 @@ def check_whole(at_least: int = 1, **numbers: Any) -> None:
         If one isn't.
     """
     for name, value in numbers.items():
-        if isinstance(value, bool) or not (isinstance(value, Integral) and value >= at_least):
+        if isinstance(value, bool) or not (isinstance(value, Integral) and int(value) >= at_least):
             raise InputError(f"{name} is {value!r}. Give a whole number of {at_least} or more.")
 
 
