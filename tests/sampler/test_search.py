@@ -34,16 +34,14 @@ def test_what_is_searched_is_the_posterior(selector):
     for text in ("WHITE", "LIN0", "LIN0 + PER0", "PER0 + SE0"):
         where = Coordinates(SMALL, Composition.parse(text))
         values = np.full(len(where), 0.3)
-        theta, log_noise = where.expand(values)
         model = one_data_set(SMALL, selector._scorer.table, x, y)
-        state = empty_state(model, 2, 1)
-        attach(model, state, 0, open_cluster(model, state, 0, where.inclusion, theta, log_noise))
 
         class Kernel:
             composition = where.composition
             hyperparameters, noise = where.named(values)
 
-        assert state.log_density[0] == pytest.approx(density(Kernel, x, y), abs=1e-8)
+        found = log_density(model, where.inclusion, *where.expand(values))
+        assert found == pytest.approx(density(Kernel, x, y), abs=1e-8)
 
 
 def log_density(model, included, theta, log_noise):

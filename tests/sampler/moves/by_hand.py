@@ -8,9 +8,13 @@ from scipy import stats
 
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.moves.composition import Odds
 from kem_pymc.sampler.moves.sweep import JOINT, check_density
 from kem_pymc.sampler.state import CompiledModel, State
 from tests.states import memberships_agree
+
+#: All different, so that a ratio that mixes them up is noticed.
+ODDS = Odds(add=0.3, remove=0.2, swap=0.1, edge=0.45)
 
 #: Means and standard deviations of the coordinates, as in the `table` fixture.
 PRIORS = {

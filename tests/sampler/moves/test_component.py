@@ -56,12 +56,6 @@ CLOSED = {"a": ["LIN0"], "e": ["LIN0"], "b": ["SE0"], "d": [], "c": ["LIN0", "SE
 MEETING = {**CLOSED, "b": ["LIN0"], "c": ["LIN0"]}
 
 
-@pytest.fixture
-def model(engine):
-    """A study whose likelihood has a power, which a ratio could forget."""
-    return engine.model._replace(power=0.7)
-
-
 @pytest.mark.parametrize("joint", [False, True], ids=["cut", "joint"])
 @pytest.mark.parametrize("compositions", [CLOSED, MEETING], ids=["apart", "meeting"])
 @pytest.mark.parametrize(

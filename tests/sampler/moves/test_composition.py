@@ -13,7 +13,7 @@ from kem_pymc.sampler.moves.composition import (
     neighbour_probability,
 )
 from kem_pymc.sampler.moves.sweep import check_density
-from tests.sampler.moves.by_hand import included, log_birth, places, same_state, seated
+from tests.sampler.moves.by_hand import ODDS, included, log_birth, places, same_state, seated
 from tests.sampler.moves.decisions import Decisions
 from tests.states import copy_state
 
@@ -40,9 +40,6 @@ def test_probabilities_of_neighbours_are_those_of_their_draws():
         total += there
     assert total == pytest.approx(1)
 
-
-#: All different, so that a ratio that mixes them up is noticed.
-ODDS = Odds(add=0.3, remove=0.2, swap=0.1, edge=0.45)
 
 #: The component of a has S = {a, e} and D = {b, d}.
 LABELS = ["abc", "ad", "ebc"]

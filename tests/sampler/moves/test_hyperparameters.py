@@ -20,12 +20,6 @@ def walk(interpret):
     return hyperparameters.random_walk
 
 
-@pytest.fixture
-def model(engine):
-    """A study whose likelihood has a power, which a ratio could forget."""
-    return engine.model._replace(power=0.7)
-
-
 @pytest.mark.parametrize("step", [0.0, 0.1], ids=["random scale", "the paper's"])
 def test_ratios_are_those_of_the_joint_density_there_and_back(engine, model, walk, step):
     """Without a term of the prior, a member or the power, a ratio would be off by 0.1 or more."""

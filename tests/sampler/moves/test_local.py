@@ -5,11 +5,7 @@ import math
 import numpy as np
 
 from kem_pymc.sampler.moves import local
-from kem_pymc.sampler.moves.composition import Odds
-from tests.sampler.moves.by_hand import seated
-
-#: All different, so that a ratio that mixes them up is noticed.
-ODDS = Odds(add=0.3, remove=0.2, swap=0.1, edge=0.45)
+from tests.sampler.moves.by_hand import ODDS, seated
 
 
 def test_a_step_changes_the_composition_as_often_as_the_odds_say(engine, monkeypatch):

@@ -16,7 +16,7 @@ from kem_pymc.sampler.moves.fits import fit_cluster
 from kem_pymc.sampler.moves.refit import FEW, MOST, chance_of_fit_to_members, refit_composition
 from kem_pymc.sampler.moves.sweep import check_density
 from kem_pymc.sampler.state import detach
-from tests.sampler.moves.by_hand import included, same_state, seated
+from tests.sampler.moves.by_hand import ODDS, included, same_state, seated
 from tests.sampler.moves.decisions import Decisions
 from tests.states import copy_state
 from tests.tiny_study import make_cohort
@@ -65,9 +65,6 @@ def test_compositions_of_many_candidates_are_refitted_less_often(table):
         error = np.sqrt(fitted * (1 - fitted) * n)
         assert abs(kept - fitted * n) <= 4.5 * error, size
 
-
-#: All different, so that a ratio that mixes them up is noticed.
-ODDS = Odds(add=0.3, remove=0.2, swap=0.1, edge=0.45)
 
 #: The component of a has S = {a, e} and D = {b, d}; under cut, e is outside it.
 LABELS = ["abc", "ad", "ebc"]
