@@ -172,7 +172,7 @@ def test_every_public_picture_has_a_baseline():
     assert {path.stem for path in BASELINE.glob("*.png")} == set(PICTURES)
 
 
-@pytest.mark.parametrize("name", ["predictions", "components", "log_likelihood"])
+@pytest.mark.parametrize("name", ["predictions", "log_likelihood"])
 @pytest.mark.parametrize("change", ["colour", "place"])
 def test_a_changed_line_is_noticed(name, change, make, tmp_path):
     def changed(make):

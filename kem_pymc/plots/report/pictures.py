@@ -24,8 +24,8 @@ _SHORTER = {
     r'<g id="[^"]*"': "<g",
     r' transform="rotate\(-0 [^"]*"| target="_blank"': "",
     r"xlink:href": "href",
-    r">\s+<": "><",
-    r"\s+": " ",
+    r">[ \n]+<": "><",
+    r"[ \n]+": " ",
 }
 
 #: Identifiers of markers and clips, which matplotlib makes of hashes.
