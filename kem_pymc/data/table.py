@@ -23,7 +23,7 @@ from kem_pymc.errors import DataWarning, InputError, Problems
 NAMED = 10
 
 
-class UserPoints(NamedTuple):
+class PointsByUser(NamedTuple):
     """The points of every user, in order of arrival.
 
     Attributes
@@ -48,7 +48,7 @@ def user_points(
     batch: int | None = None,
     gaps: Literal["error", "skip"] = "error",
     missing: Literal["error", "drop"] = "error",
-) -> UserPoints:
+) -> PointsByUser:
     """Return the points of every user of a table.
 
     The arguments, errors and warnings are those of :meth:`kem_pymc.Cohort.from_frame`, after the
@@ -109,7 +109,7 @@ def user_points(
         check_varies((*columns.names, target), np.column_stack([x, y]))
     if message := _repeats(df, columns):
         warnings.warn(message, DataWarning, stacklevel=4)
-    return UserPoints(
+    return PointsByUser(
         users,
         tuple(x[places] for places in rows),
         tuple(y[places] for places in rows),

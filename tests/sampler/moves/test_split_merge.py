@@ -10,7 +10,7 @@ from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves import split_merge
 from kem_pymc.sampler.moves.split_merge import BLOCK_SHARE, draw_copy
-from kem_pymc.sampler.state import MERGE, SPLIT, allocate_cluster, dataset_log_likelihood
+from kem_pymc.sampler.state import MERGE, SPLIT, allocate_cluster
 from tests.sampler.moves.by_hand import (
     NOISE,
     log_change,
@@ -55,7 +55,9 @@ def log_allocation(model, state, i, j, clusters, order, blocks, sides):
         weights = []
         for k, cluster in enumerate(clusters):
             seats = sum(math.log(counts[k] + m) for m in range(len(group)))
-            likelihoods = [dataset_log_likelihood(model, state, cluster, d) for d in group]
+            likelihoods = [
+                split_merge.dataset_log_likelihood(model, state, cluster, d) for d in group
+            ]
             weights.append(seats + sum(likelihoods))
         side = int(sides[group[0]])
         if not (blocks and model.user[group[0]] in model.user[[i, j]]):
