@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kem_pymc.cli import folders, options, screen
+from kem_pymc.cli import options, screen
 
 EXAMPLE = "Example: kem report kem-fit --out report.html"
 
@@ -29,13 +29,10 @@ def report(results: Results, out: OutOfReport = None, overwrite: options.Overwri
     be sent as it is to anyone who may see the users' data. New users are included if `kem select`
     wrote selections.csv and predictions.csv to the folder.
     """
-    from kem_pymc.plots.report.gather import Material
-    from kem_pymc.plots.report.report import page_of
+    from kem_pymc.plots.report.report import report as write_report
 
-    file = results / "report.html" if out is None else out
-    material = Material.of_folder(results)
-    with folders.result(file, overwrite) as draft, screen.console.status("Writing the report"):
-        draft.write_text(page_of(material), "utf-8")
+    with screen.console.status("Writing the report"):
+        file = write_report(results, out, overwrite=overwrite)
     screen.info(
         f"The report is in {file} ({file.stat().st_size / 1e6:.1f} MB). Open it in a browser."
     )

@@ -98,33 +98,6 @@ def scalar_r_hats(idata: "DataTree") -> dict[str, float]:
     return {name: float(r_hat[name]) for name in SCALARS if np.isfinite(r_hat[name])}
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Summarise :func:`convergence` by kind of quantity.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From :func:`convergence`.
-
-    Returns
-    -------
-    DataFrame
-        One row per kind: worst and median R-hat and ESS, and the numbers of quantities with R-hat
-        above `RHAT` and with ESS below `ESS`.
-    """
-    ess = table[["ess_bulk", "ess_tail"]].min(axis=1)
-    judged = table.assign(ess=ess, beyond=table["r_hat"] > RHAT, few=ess < ESS)
-    return judged.groupby("quantity", sort=False).agg(
-        number=("r_hat", "size"),
-        r_hat_worst=("r_hat", "max"),
-        r_hat_median=("r_hat", "median"),
-        r_hat_beyond=("beyond", "sum"),
-        ess_worst=("ess", "min"),
-        ess_median=("ess_bulk", "median"),
-        ess_below=("few", "sum"),
-    )
-
-
 def find_modes(draws: Draws) -> tuple[Mode, ...]:
     """Group chains by the level of their log joint density, the highest level first.
 

@@ -91,15 +91,18 @@ class Diagnosis(Displayed):
     @property
     def summary(self) -> pd.DataFrame:
         """One row per kind of quantity: worst and median R-hat and ESS, and numbers of bad ones."""
-        return agreement.summary(self.convergence)
-
-    @property
-    def edge_agreement(self) -> float:
-        """Largest difference of an edge's probability between chains; see ``edges``.
-
-        Only edges with at least half a dataset count; NaN if there is none.
-        """
-        return float(carrying(self.edges)["difference"].max())
+        ess = self.convergence[["ess_bulk", "ess_tail"]].min(axis=1)
+        bad = {"beyond": self.convergence["r_hat"] > agreement.RHAT, "few": ess < agreement.ESS}
+        by_kind = self.convergence.assign(ess=ess, **bad).groupby("quantity", sort=False)
+        return by_kind.agg(
+            number=("r_hat", "size"),
+            r_hat_worst=("r_hat", "max"),
+            r_hat_median=("r_hat", "median"),
+            r_hat_beyond=("beyond", "sum"),
+            ess_worst=("ess", "min"),
+            ess_median=("ess_bulk", "median"),
+            ess_below=("few", "sum"),
+        )
 
     def __repr__(self) -> str:
         remarks = "\n".join(f"- {w}" for w in (*self.warnings, *self.notes)) or "No warnings."
@@ -148,7 +151,8 @@ class Diagnosis(Displayed):
         facts = {}
         if self.n_chains > 1:
             facts["Modes of chains"] = str(len(self.modes))
-            facts["Edges differ by"] = f"at most {self.edge_agreement:.2f} in probability"
+            apart = carrying(self.edges)["difference"].max()
+            facts["Edges differ by"] = f"at most {apart:.2f} in probability"
         rates = self.acceptance.mean(axis=1).dropna()
         if len(rates):
             facts["Acceptance"] = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
@@ -227,14 +231,14 @@ def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
             "Check the output of the run, and sample these chains again."
         )
     for k, values in enumerate(draws.log_joint):
+        fault = ""
         if not np.isfinite(values).all():
+            fault = "failed: its log joint density isn't finite"
+        elif draws.n_draws > 1 and np.ptp(values) == 0:
+            fault = "never moved"
+        if fault:
             yield (
-                f"Chain {k} failed: its log joint density isn't finite. "
-                "Exclude it with idata.sel(chain=...), and sample it again with another seed."
-            )
-        elif draws.n_draws > 1 and (values == values[0]).all():
-            yield (
-                f"Chain {k} never moved. "
+                f"Chain {k} {fault}. "
                 "Exclude it with idata.sel(chain=...), and sample it again with another seed."
             )
 

@@ -58,11 +58,10 @@ def part_table(draws: Draws) -> pd.DataFrame:
             }
         )
     table = pd.DataFrame(rows)
-    order = table["kind"].map({PART: 0, FEATURE: 1, NOTHING: 2})
-    sorted_rows = table.assign(order=order).sort_values(
-        ["order", "probability"], ascending=[True, False], kind="stable", ignore_index=True
-    )
-    return sorted_rows.drop(columns="order")
+    by_kind = table.groupby("kind", sort=False, group_keys=False)
+    return pd.concat(
+        rows.sort_values("probability", ascending=False, kind="stable") for _, rows in by_kind
+    ).reset_index(drop=True)
 
 
 def in_words(probability: float) -> str:
@@ -87,11 +86,9 @@ def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
     """
     parts, features = (table[table["kind"] == kind] for kind in (PART, FEATURE))
     nothing = table[table["kind"] == NOTHING].iloc[0]
-    when = (
-        "With all of a user's data, in addition to what users share,"
-        if shares
-        else ("With all of a user's data,")
-    )
+    when = "With all of a user's data,"
+    if shares:
+        when += " in addition to what users share,"
     named = parts[parts["probability"] >= LEAST].head(NAMED)
     top = parts.iloc[0]
     sentences = [

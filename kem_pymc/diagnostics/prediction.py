@@ -1,7 +1,7 @@
 """Log likelihoods for ArviZ, and predictive densities of the pilot users' next batches."""
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -150,15 +150,11 @@ def arrays_of(idata: xr.DataTree, model: "EvolutionModel") -> list[np.ndarray]:
     return [idata["posterior"][n].transpose(*order, ...).values for n in ARRAYS]
 
 
-def _handed_on(
-    structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _handed_on(*arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return arrays in which each dataset has the user's previous kernel, in a separate cluster."""
-    present = structure[..., 0] >= 0
-    moved = []
-    for array in (structure, hyperparameters, noise):
-        new = array.copy()
+    structure, hyperparameters, noise = (array.copy() for array in arrays)
+    present = arrays[0][..., 0] >= 0
+    for new, array in zip((structure, hyperparameters, noise), arrays, strict=True):
         new[:, 1:][present[:, 1:]] = array[:, :-1][present[:, 1:]]
-        moved.append(new)
-    moved[0][..., 0] = np.where(present, np.arange(present.size).reshape(present.shape), -1)
-    return cast(tuple[np.ndarray, np.ndarray, np.ndarray], tuple(moved))
+    structure[..., 0] = np.where(present, np.arange(present.size).reshape(present.shape), -1)
+    return structure, hyperparameters, noise

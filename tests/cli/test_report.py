@@ -23,7 +23,7 @@ def test_report_of_what_fit_and_select_wrote(results, tmp_path):
     assert str(page) in text
     html = page.read_text("utf-8")
     assert all(f'id="{part}"' in html for part in ("pilots", "new"))
-    assert html.count('aria-label="Predictions for user ') >= 3 + 2
+    assert html.count('aria-label="Predictions for ') >= 3 + 2
     assert "exists" in refused(run("report", results))
     fine("report", results, "--out", tmp_path / "r.html")
     assert (tmp_path / "r.html").read_bytes() == page.read_bytes()

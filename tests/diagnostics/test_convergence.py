@@ -9,7 +9,6 @@ from kem_pymc.diagnostics.convergence import (
     convergence,
     find_modes,
     scalar_r_hats,
-    summary,
 )
 from kem_pymc.diagnostics.diagnosis import diagnose
 from kem_pymc.diagnostics.quantities import Draws
@@ -35,11 +34,12 @@ def test_convergence_is_arvizs_of_what_varies(mixed):
 def test_chains_that_never_change_but_differ_are_infinitely_apart():
     inclusion, assignment = mixing(chains=2)
     inclusion[0, ..., 1], inclusion[1, ..., 1] = False, True
-    table = convergence(Draws.of(posterior_of(inclusion, assignment)))
+    found = diagnose(posterior_of(inclusion, assignment))
+    table = found.convergence
     stuck = table["quantity"].isin(["size", "mean size", "inclusion"])
     assert np.isinf(table.loc[stuck, "r_hat"]).all()
     assert table.loc[table["quantity"] == "clusters", "r_hat"].isna().all()  # always 2
-    assert summary(table).loc["inclusion", "r_hat_beyond"] == 4
+    assert found.summary.loc["inclusion", "r_hat_beyond"] == 4
 
 
 def test_r_hats_of_scalars_are_finite_or_left_out():

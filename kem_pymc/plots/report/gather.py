@@ -1,7 +1,8 @@
 """Read the inputs of a report: the files that commands wrote to a folder, or a posterior."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from kem_pymc._system.spreadsheet import unescape
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.posteriors import read_posterior
+from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.online import PREDICTED, QUANTILES
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Material:
     settings : dict
         Settings that ``kem fit`` saved; empty if there are none.
     selections : DataFrame or None
-        Selected kernels, one row per user and time step; users' labels are text.
+        Selected compositions, one row per user and time step; users' labels are text.
     predictions : DataFrame or None
         Predictions of each selection for the points of the next time step.
     """
@@ -71,22 +73,11 @@ class Material:
             evolutions=evolutions,
             idata=_posterior(folder / POSTERIOR, evolutions),
             settings=read_settings(folder),
-            selections=_selections(folder / SELECTIONS),
+            selections=_selections(folder / SELECTIONS, evolutions),
             predictions=_table(
                 folder / PREDICTIONS, (*PREDICTED, *QUANTILES, *evolutions.features)
             ),
         )
-
-    @classmethod
-    def of_posterior(cls, idata: "DataTree", title: str) -> "Material":
-        """Read the posterior of an ``EvolutionModel``.
-
-        Raises
-        ------
-        InputError
-            If `idata` isn't such a posterior.
-        """
-        return cls(title, Evolutions.from_posterior(idata), idata)
 
 
 def _posterior(path: Path, evolutions: Evolutions) -> "DataTree | None":
@@ -113,14 +104,10 @@ def read_settings(folder: Path) -> dict[str, Any]:
     path = folder / SETTINGS
     if not path.is_file():
         return {}
-    try:
+    with _reading(path):
         settings = json.loads(path.read_text("utf-8"))
         if not isinstance(settings, dict):
             raise ValueError("it contains no settings")
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} can't be read ({error}). Restore it, or delete it to continue without it."
-        ) from error
     return settings
 
 
@@ -132,23 +119,41 @@ def planned_chains(settings: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _selections(path: Path) -> pd.DataFrame | None:
+def _selections(path: Path, evolutions: Evolutions) -> pd.DataFrame | None:
     table = _table(path, SELECTED)
     if table is None:
         return None
     # The quickstart writes all compositions considered, the best first.
-    return table.groupby(["user", "time_step"], sort=False, as_index=False).first()
+    table = table.groupby(["user", "time_step"], sort=False, as_index=False).first()
+    compositions = {}
+    for label in table["composition"].astype(str):
+        try:
+            compositions[label] = Composition.parse(label, evolutions.pool.dimension)
+            evolutions.pool.inclusion(compositions[label])
+        except InputError as error:
+            raise InputError(
+                f"The table of selections contains {label!r}, which isn't a kernel of this study. "
+                "Run kem select again with these evolutions, or delete the table."
+            ) from error
+    return table.assign(composition=table["composition"].astype(str).map(compositions))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise an error with a remedy if a file that may be missing can't be read."""
+    try:
+        yield
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} can't be read ({error}). Restore it, or delete it to continue without it."
+        ) from error
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
     if not path.is_file():
         return None
-    try:
+    with _reading(path):
         table = unescape(pd.read_csv(path, dtype={"user": str}))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} can't be read ({error}). Restore it, or delete it to continue without it."
-        ) from error
     missing = [name for name in columns if name not in table]
     if missing or table.empty:
         what = f"lacks the columns {', '.join(missing)}" if missing else "is empty"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kem_pymc._system.files import write_atomically
 from kem_pymc.errors import InputError
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.plots.report.gather import Material, planned_chains
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def report(
         )
     else:
         file = Path(path)
-        material = Material.of_posterior(source, file.stem)
+        material = Material(file.stem, Evolutions.from_posterior(source), source)
     if file.is_dir():
         raise InputError(f"{file} is a folder. Give the path of a file to write.")
     if file.exists() and not overwrite:
@@ -76,28 +77,23 @@ def page_of(material: Material) -> str:
 
     from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.plots.report import sections, study
-    from kem_pymc.plots.report.pictures import SETTINGS, Pictures
+    from kem_pymc.plots.report.pictures import SETTINGS
     from kem_pymc.plots.report.pilots import pilot_predictions
 
-    learned, idata, pictures = material.evolutions, material.idata, Pictures()
-    selections = material.selections
-    if selections is not None:
-        selections = sections.with_compositions(selections, learned)
-    shown = [] if selections is None else selections["composition"]
+    learned, idata, selections = material.evolutions, material.idata, material.selections
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
     with rc_context(SETTINGS):
-        colours = sections.colours(learned, shown)
-        content |= sections.evolutions(learned, colours, pictures)
-        content["shared"] = sections.shared(learned, idata, pictures)
+        colours = sections.colours(learned, () if selections is None else selections["composition"])
+        content |= sections.evolutions(learned, colours)
+        content["shared"] = sections.shared(learned, idata)
         if idata is not None:
             diagnosis = diagnose(idata, planned_chains(material.settings))
             predicted = pilot_predictions(idata)
-            content["parts"] = sections.parts(diagnosis, idata, pictures)
-            content["diagnostics"] = sections.diagnostics(diagnosis, idata, pictures)
-            content["pilots"] = sections.pilot_users(predicted, learned, idata, colours, pictures)
+            content["parts"] = sections.parts(diagnosis, idata)
+            content["diagnostics"] = sections.diagnostics(diagnosis, idata)
+            content["pilots"] = sections.pilot_users(predicted, learned, idata, colours)
         if selections is not None:
-            predicted = material.predictions
-            content["new"] = sections.new_users(selections, predicted, learned, colours, pictures)
+            content["new"] = sections.new_users(selections, material.predictions, learned, colours)
     environment = Environment(
         loader=PackageLoader("kem_pymc.plots.report", "page_files"),
         autoescape=True,
@@ -105,4 +101,4 @@ def page_of(material: Material) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    return environment.get_template("page.html").render(**content, css=pictures.css)
+    return environment.get_template("page.html").render(content)

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from kem_pymc import plots
 from kem_pymc.diagnostics.diagnosis import Diagnosis
 from kem_pymc.diagnostics.groups import contrasts, grouping_features
 from kem_pymc.diagnostics.parts import headline
 from kem_pymc.diagnostics.quantities import Draws, compositions
-from kem_pymc.errors import InputError
 from kem_pymc.evolutions.children import Child
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe, sentence
 from kem_pymc.plots import style
-from kem_pymc.plots.report.pictures import Pictures, table
+from kem_pymc.plots.report.pictures import svg, table
 from kem_pymc.plots.report.values import intervals
 from kem_pymc.selection.online import PREDICTED
 from kem_pymc.shared.choice import in_words
@@ -37,25 +37,22 @@ type Content = dict[str, Any]
 
 def colours(learned: Evolutions, shown: Iterable[Composition]) -> dict[str, str]:
     """Return the colours of the compositions with the most pilot datasets, or shown most often."""
-    weights = style.datasets_of(learned)
-    for composition in shown:
-        name = learned.label(composition)
-        weights[name] = weights.get(name, 0.0) + 1
-    important = sorted(weights, key=lambda name: (-weights[name], name))
-    return style.composition_colours(important)
+    weights = Counter(style.datasets_of(learned))
+    weights.update(map(learned.label, shown))
+    return style.composition_colours(sorted(weights, key=lambda name: (-weights[name], name)))
 
 
-def parts(diagnosis: Diagnosis, idata: "DataTree", pictures: Pictures) -> Content:
+def parts(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     """Return sentences on the parts of kernels, and the probability of each by time step."""
     drawn = plots.inclusion(idata, minimum=LEAST_PART)
     return {
         "headline": headline(diagnosis.parts, diagnosis.shares),
         "noise_only": diagnosis.parts.iloc[-1]["probability"],
-        "picture": pictures.svg(drawn, "Probability of each part of kernels by time step"),
+        "picture": svg(drawn, "Probability of each part of kernels by time step"),
     }
 
 
-def evolutions(learned: Evolutions, colours: Mapping[str, str], pictures: Pictures) -> Content:
+def evolutions(learned: Evolutions, colours: Mapping[str, str]) -> Content:
     """Return the graph, its kernels and evolutions, and the kernels with which users end up."""
     ax = plots.evolution_graph(
         learned,
@@ -79,7 +76,7 @@ def evolutions(learned: Evolutions, colours: Mapping[str, str], pictures: Pictur
     ends = [_child(c, learned) | {"description": describe(c.composition, names)} for c in final]
     forms = {"datasets": "{:.1f}"}
     return {
-        "graph": pictures.svg(ax, "Graph of evolutions, whose boxes lead to the kernels"),
+        "graph": svg(ax, "Graph of evolutions, whose boxes lead to the kernels"),
         "kernels": kernels,
         "evolutions": table(pd.DataFrame(rows), "Evolutions", forms) if rows else "",
         "unlisted": len(every) - len(rows),
@@ -111,7 +108,7 @@ def _child(child: Child, learned: Evolutions) -> Content:
     }
 
 
-def shared(learned: Evolutions, idata: "DataTree | None", pictures: Pictures) -> Content | None:
+def shared(learned: Evolutions, idata: "DataTree | None") -> Content | None:
     """Return what users share: a sentence, tables and a picture; None if they share nothing."""
     if learned.shared is None:
         return None
@@ -138,11 +135,11 @@ def shared(learned: Evolutions, idata: "DataTree | None", pictures: Pictures) ->
     return {
         "sentence": in_words(composition, learned.features, record.get("shares", {})),
         "tables": tables,
-        "picture": pictures.svg(plots.mean_process(learned), title) if numeric else "",
+        "picture": svg(plots.mean_process(learned), title) if numeric else "",
     }
 
 
-def diagnostics(diagnosis: Diagnosis, idata: "DataTree", pictures: Pictures) -> Content:
+def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     """Return what :func:`kem_pymc.diagnose` displays, and pictures of the chains."""
     drawn: dict[str, Any] = {}
     if diagnosis.n_chains > 1:
@@ -150,8 +147,8 @@ def diagnostics(diagnosis: Diagnosis, idata: "DataTree", pictures: Pictures) -> 
         drawn["Probabilities of evolutions by chain"] = plots.edges_by_chain(idata, max_edges=12)
     return {
         "warnings": diagnosis.warnings,
-        "display": pictures.html(diagnosis),
-        "pictures": [pictures.svg(picture, title) for title, picture in drawn.items()],
+        "display": Markup(diagnosis._repr_html_()),
+        "pictures": [svg(picture, title) for title, picture in drawn.items()],
     }
 
 
@@ -160,7 +157,6 @@ def pilot_users(
     learned: Evolutions,
     idata: "DataTree",
     colours: Mapping[str, str],
-    pictures: Pictures,
 ) -> Content:
     """Return pilot users with their probable kernels and predictions at each time step."""
     draws = Draws.of(idata)
@@ -174,7 +170,7 @@ def pilot_users(
         )
         row = {"user": str(draws.users[u]), "time_step": t, "composition": named[first]}
         rows.append(row | {"probability": count / len(code), "other kernels": ", ".join(texts)})
-    return _users(pd.DataFrame(rows), predictions, idata, learned, colours, pictures)
+    return _users("pilot", pd.DataFrame(rows), predictions, idata, learned, colours)
 
 
 def new_users(
@@ -182,7 +178,6 @@ def new_users(
     predictions: pd.DataFrame | None,
     learned: Evolutions,
     colours: Mapping[str, str],
-    pictures: Pictures,
 ) -> Content:
     """Return new users with the kernels selected for them and predictions at each time step."""
     message = kernels.get("message", pd.Series(index=kernels.index)).astype(object).fillna("")
@@ -192,37 +187,16 @@ def new_users(
         user: rows["composition"].map(learned.label).tolist()
         for user, rows in kernels.groupby("user", sort=False)
     }
-    return _users(kernels, predictions, trajectories, learned, colours, pictures)
-
-
-def with_compositions(selections: pd.DataFrame, learned: Evolutions) -> pd.DataFrame:
-    """Return a table of selections with compositions in place of their labels.
-
-    Raises
-    ------
-    InputError
-        If a kernel isn't one of the study's.
-    """
-    compositions = {}
-    for label in map(str, selections["composition"]):
-        try:
-            compositions[label] = Composition.parse(label, learned.pool.dimension)
-            learned.pool.inclusion(compositions[label])
-        except InputError as error:
-            raise InputError(
-                f"The table of selections contains {label!r}, which isn't a kernel of this study. "
-                "Run kem select again with these evolutions, or delete the table."
-            ) from error
-    return selections.assign(composition=selections["composition"].astype(str).map(compositions))
+    return _users("new", kernels, predictions, trajectories, learned, colours)
 
 
 def _users(
+    which: str,
     kernels: pd.DataFrame,
     predictions: pd.DataFrame | None,
     trajectories: Any,
     learned: Evolutions,
     colours: Mapping[str, str],
-    pictures: Pictures,
 ) -> Content:
     """Return the tiles of all users, the coverage of predictions, and what concerns each user."""
     features = learned.features
@@ -243,8 +217,8 @@ def _users(
             if len(users) < DRAWN:
                 place = None if len(features) > 1 or features[0] in PREDICTED else features[0]
                 drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
-                title = f"Predictions for user {name} at {len(rows)} time steps"
-                picture = pictures.svg(drawn, title)
+                title = f"Predictions for {which} user {name} at {len(rows)} time steps"
+                picture = svg(drawn, title)
         filled = shown.loc[:, (shown.astype(str) != "").any()]
         changes = [label for i, label in enumerate(labels) if labels[i - 1 : i] != [label]]
         caption = f"Kernels of user {name} at each time step"
@@ -255,7 +229,7 @@ def _users(
     caption = "Points of the next time step within the 95 % intervals of their predictions"
     frame = coverage.rename("points within").rename_axis("after time step").reset_index()
     return {
-        "tiles": pictures.svg(tiles, "Kernels of users by time step"),
+        "tiles": svg(tiles, f"Kernels of {which} users by time step"),
         "coverage": table(frame, caption) if len(frame) else "",
         "users": users,
         "undrawn": max(len(by_user) - DRAWN, 0),

@@ -7,9 +7,8 @@ import pandas as pd
 
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.base import base_kernel
-from kem_pymc.kernels.composition import Candidate, Factor, Hyperparameter
+from kem_pymc.kernels.composition import Candidate, Hyperparameter
 from kem_pymc.plots.style import named
 
 #: Probabilities of the ends of a 90 % interval and of the median.
@@ -32,7 +31,6 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> pd.DataFra
         ``median``, ``low`` and ``high``, the ends of the 90 % interval, which are NaN if few draws
         have the composition, and ``unit``.
     """
-    coordinates = Coordinates(evolutions.pool, clusters[0].child)
     quantiles = np.quantile(
         np.array([c.values for c in clusters]),
         PROBABILITIES,
@@ -42,50 +40,39 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> pd.DataFra
     )
     if len({c.draw for c in clusters}) < ENOUGH:
         quantiles[[0, 2]] = np.nan
-    rows = []
-    owners = [c for c in evolutions.pool if c in coordinates.composition]
-    hyperparameters = [(c, h) for c in owners for h in c.hyperparameters]
-    for (candidate, h), column in zip(hyperparameters, quantiles[:, :-1].T, strict=True):
-        natural = np.exp(column) if h.positive else column
-        values, unit = in_study_units(evolutions, candidate, h, natural)
-        part = named((candidate,), evolutions.features)
-        rows.append((h.name, part, _kind(candidate, h, evolutions), *values, unit))
     unit = evolutions.scaling.target_label(evolutions.target)
-    noise = np.exp(quantiles[:, -1] / 2) * evolutions.scaling.target_sd
-    rows.append(("noise", "noise", "sd", *noise, unit))
+    described = [
+        (h.name, h.positive, named((c,), evolutions.features), *_kind_and_unit(c, h, evolutions))
+        for c in evolutions.pool
+        if c in clusters[0].child
+        for h in c.hyperparameters
+    ]
+    rows = []
+    for (name, positive, part, kind, of), column in zip(
+        [*described, ("noise", True, "noise", "sd", unit)], quantiles.T, strict=True
+    ):
+        natural = np.exp(column) if positive else column
+        values = evolutions.scaling.hyperparameters_back({name: natural})[name]
+        if kind in ("size (sd)", "sd"):
+            values = np.sqrt(values)
+        rows.append((name, part, kind, *values, of))
     columns = ["name", "part", "hyperparameter", "low", "median", "high", "unit"]
     return pd.DataFrame(rows, columns=columns).set_index("name")
 
 
-def in_study_units(
-    evolutions: Evolutions, candidate: Candidate, h: Hyperparameter, values: np.ndarray
-) -> tuple[np.ndarray, str]:
-    """Return a hyperparameter's values (not logarithms) in the study's units, and the unit."""
+def _kind_and_unit(
+    candidate: Candidate, h: Hyperparameter, evolutions: Evolutions
+) -> tuple[str, str]:
+    """Return what a hyperparameter is, with its factor if there are several, and its unit."""
     names = evolutions.features
-    back = evolutions.scaling.hyperparameters_back({h.name: values})[h.name]
     if h.base is None:  # the amplitude, a variance; of slopes along the features of LIN factors
         lines = [f.dimension for f in candidate.factors if base_kernel(f.base).degree == 2]
         per = "".join(f" per {names[d]}" for d in lines)
-        return np.sqrt(back), f"{evolutions.scaling.target_label(evolutions.target)}{per}"
-    if h.kind in base_kernel(h.base).unitless:
-        return back, ""
-    return back, names[_dimension(candidate, h)]
-
-
-def _dimension(candidate: Candidate, h: Hyperparameter) -> int:
-    """Return the index of the feature that a hyperparameter refers to."""
+        return "size (sd)", f"{evolutions.scaling.target_label(evolutions.target)}{per}"
+    factor = next(factor for factor, those in candidate.by_factor if h in those)
+    unit = "" if h.kind in base_kernel(h.base).unitless else names[factor.dimension]
     if not candidate.is_interaction:
-        return candidate.factors[0].dimension
-    factor = h.name.removeprefix(f"{candidate}.").split(".")[0].split("#")[0]
-    return next(f.dimension for f in candidate.factors if str(f) == factor)
-
-
-def _kind(candidate: Candidate, h: Hyperparameter, evolutions: Evolutions) -> str:
-    if h.kind == "amplitude":
-        return "size (sd)"
-    *factor, kind = h.name.removeprefix(f"{candidate}.").split(".")
-    if not factor:
-        return kind
-    name, *copy = factor[0].split("#")
-    label = named((Candidate((Factor.parse(name),)),), evolutions.features)
-    return f"{label}{f' no. {copy[0]}' if copy else ''} {kind}"
+        return h.kind, unit
+    number = h.name.split(".")[-2].partition("#")[2]
+    label = named((Candidate((factor,)),), names)
+    return f"{label}{f' no. {number}' if number else ''} {h.kind}", unit

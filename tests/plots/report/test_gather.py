@@ -69,7 +69,7 @@ def test_selections_of_all_considered_are_the_best_ones(tmp_path):
     table = pd.DataFrame(rows, columns=["user", "time_step", "n_points", "composition"])
     table.to_csv(tmp_path / "selections.csv", index=False)
     material = Material.of_folder(tmp_path)
-    assert material.selections["composition"].tolist() == ["SE0", "LIN0"]
+    assert material.selections["composition"].map(str).tolist() == ["SE0", "LIN0"]
     assert set(material.selections["user"]) == {"007"}
     assert (material.idata, material.predictions, material.settings) == (None, None, {})
     assert material.title == tmp_path.name

@@ -14,7 +14,6 @@ from kem_pymc.diagnostics.parts import headline
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots.report import sections
 from kem_pymc.plots.report.gather import Material
-from kem_pymc.plots.report.pictures import Pictures
 from kem_pymc.plots.report.report import report
 from tests.evolutions.by_hand import LIN, SE, WHITE, cluster, evolutions
 from tests.plots.report.conftest import FEATURE, TARGET, USER, Page
@@ -93,9 +92,8 @@ def test_points_to_come_are_drawn_but_not_counted(study):
     coming = last.assign(point=last["point"] + 1, seen=False, observed=np.nan)
     longer = pd.concat([table, coming], ignore_index=True)
     learned = material.evolutions
-    kernels = sections.with_compositions(material.selections, learned)
     before, after = (
-        sections.new_users(kernels, predictions, learned, {}, Pictures())
+        sections.new_users(material.selections, predictions, learned, {})
         for predictions in (table, longer)
     )
     assert before["coverage"] == after["coverage"]
@@ -129,7 +127,9 @@ def test_selections_without_predictions(folder):
     (folder / "predictions.csv").unlink()
     page = Page(report(folder).read_text("utf-8"))
     assert "predictions for new users, which kem select --predictions" in page.text
-    assert f"Predictions for user {USER} at 2" in [a["aria-label"][:-11] for a in page.all("svg")]
+    assert f"Predictions for pilot user {USER} at 2" in [
+        a["aria-label"][:-11] for a in page.all("svg")
+    ]
 
 
 @pytest.mark.integration
@@ -232,7 +232,7 @@ def test_probable_evolutions_are_listed_and_others_counted():
         for child, count in ((LIN, 30), (SE, 60))
     ]
     rare = cluster(0, WHITE, Composition.parse("LIN0 + PER0"), 1)
-    found = sections.evolutions(evolutions((*common, rare), n_draws=200), {}, Pictures())
+    found = sections.evolutions(evolutions((*common, rare), n_draws=200), {})
     assert re.findall(r"<td>(\w+0)</td>", found["evolutions"]) == ["SE0", "LIN0"]
     assert found["unlisted"] == 1
     assert (found["ends"], found["other_ends"]) == ("", 1)
