@@ -87,15 +87,6 @@ class TestErrors:
         assert found.loc[1, "half"] == pytest.approx(interval(there.dropna()))
         assert np.isnan(found.loc[2, "half"])
 
-    def test_intervals_cover_in_an_unbalanced_layout(self, rng):
-        """With known effects of users: deals of a user taken for users would cover far less."""
-        held = []
-        for _ in range(100):
-            (own,) = verdicts(table(rng, own=0.4), "A", "value").to_dict("records")
-            held.append(abs(own["mean"] - GAIN.mean()) < own["half"])
-        # Three standard errors of a share of 100; of rows taken for users .5 would be held.
-        assert abs(np.mean(held) - 0.95) < 0.065
-
 
 class TestGains:
     def test_are_paired_and_averaged_within_users(self, rng):

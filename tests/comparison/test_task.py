@@ -253,14 +253,6 @@ def test_pages(tasks, done, name, tmp_path):
     assert all(f"## {title}" in text for title in output.tables)
 
 
-def test_verdicts_of_two_trials(tasks, done):
-    """They are refused, and a user of both trials is one user."""
-    table = PAGES["verdicts"](Evidence(tasks, done, {"table": STUDY})).tables["Verdicts"]
-    assert table["verdict"].tolist() == ["2 trials are too few"] * 3
-    users = stored.read_results(tasks, done)["user"].nunique()
-    assert table["users"].tolist() == [users] * 3
-
-
 def test_markdown(tmp_path):
     table = pd.DataFrame({"a": [1]}, index=pd.Index(["x"], name="method"))
     assert markdown(table) == "| method | a |\n| --- | --- |\n| x | 1 |"

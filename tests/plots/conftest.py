@@ -1,12 +1,10 @@
 """Hand-made inputs for pictures, and what a test asks of a drawn picture."""
 
-import json
 from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
 import pytest
-import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from kem_pymc.data.scaling import Scaling
@@ -18,6 +16,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.selection import Selection
+from tests.diagnostics.conftest import posterior_of
 
 VALUES = {"amplitude": 1.5, "lengthscale": 0.8, "period": 2.0, "shift": 0.1}
 
@@ -131,37 +130,15 @@ def posterior():
     draws.
     """
     draws, users, steps = 4, 3, 3
-    inclusion = np.zeros((1, draws, users, steps, 3), dtype="int8")
-    inclusion[..., 0] = 1
-    inclusion[0, :3, 0, 1:, 1] = 1
-    assignment = np.tile(np.arange(steps), (1, draws, users, 1)).astype("int32")
+    inclusion = np.zeros((1, draws, users, steps, 3), dtype=bool)
+    inclusion[..., 0] = True
+    inclusion[0, :3, 0, 1:, 1] = True
+    assignment = np.tile(np.arange(steps), (1, draws, users, 1))
     assignment[0, :2, 2, :2] = [6, 7]
     assignment[..., 2, 2] = -1
-    dims = ("chain", "draw", "user", "time_step")
-    settings = {
-        **{"pool": ["LIN0", "PER0", "SE0"], "dimension": 1, "features": ["week"]},
-        **{"target": "steps", "scaling": Scaling.identity(1).to_dict(), "priors": {}},
-        **{"concentration": 1.0, "versions": {}},
-    }
-    return xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(
-                {
-                    "assignment": (dims, assignment),
-                    "inclusion": ((*dims, "candidate"), inclusion),
-                    "noise": (dims, np.where(assignment >= 0, 1.0, np.nan)),
-                    "n_clusters": (dims[:2], np.full((1, draws), steps)),
-                    "log_joint": (dims[:2], np.zeros((1, draws))),
-                },
-                coords={"user": [7, 8, 9], "candidate": ["LIN0", "PER0", "SE0"]}
-                | {"time_step": range(steps)},
-            ),
-            "constant_data": xr.Dataset(
-                {"study": ("setting", np.arange(len(settings)))},
-                coords={"setting": [f"{k}: {json.dumps(v)}" for k, v in settings.items()]},
-            ),
-        }
-    )
+    tree = posterior_of(inclusion, assignment)
+    tree["posterior"] = tree["posterior"].to_dataset().assign_coords(user=[7, 8, 9])
+    return tree
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from itertools import combinations
 
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -56,15 +55,11 @@ def test_columns_are_the_steps_from_white(make_evolutions, typed):
     assert across["noise only"] < across["LIN0"] < across["SE0"] == across["LIN0 + PER0"]
 
 
-def test_wider_arrows_are_more_probable(make_evolutions):
-    rows = [("WHITE", "LIN0", 8), ("WHITE", "SE0", 1)]
-    widths = sorted(a.get_linewidth() for a in arrows(evolution_graph(make_evolutions(rows))))
-    assert widths[1] > 2 * widths[0]
-
-
-def test_fuller_boxes_are_darker(make_evolutions):
+def test_wider_arrows_are_more_probable_and_fuller_boxes_darker(make_evolutions):
     rows = [("WHITE", "LIN0", 8), ("WHITE", "SE0", 1)]
     ax = evolution_graph(make_evolutions(rows), colours={"LIN0": "#ff0000", "SE0": "#0000ff"})
+    widths = sorted(a.get_linewidth() for a in arrows(ax))
+    assert widths[1] > 2 * widths[0]
     lightness = {p.get_edgecolor()[0]: sum(p.get_facecolor()[:3]) for p in boxes(ax)[1:]}
     assert lightness[1.0] < lightness[0.0]
 
@@ -178,11 +173,6 @@ def test_a_second_frame_is_where_users_end_up(make_evolutions, texts):
     assert widths[1] == pytest.approx(widths[0] + 5)
     assert any("Second frame: final composition of pilot users" in text for text in texts(ax))
     assert not any("frame" in text for text in texts(evolution_graph(make_evolutions(PAPER))))
-
-
-def test_nothing_is_left_behind_in_pyplot(make_evolutions):
-    evolution_graph(make_evolutions(PAPER))
-    assert plt.get_fignums() == []
 
 
 @pytest.mark.parametrize("options", [{"minimum_probability": 1.5}, {"max_nodes": 1}])

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from matplotlib import rc_context
+from matplotlib import pyplot, rc_context
 from matplotlib.testing.compare import compare_images
 from PIL import Image
 
@@ -157,6 +157,7 @@ PICTURES = {
 def test_picture(name, make, tmp_path, request):
     with rc_context(STYLE):
         picture = draw(PICTURES[name], make, tmp_path / f"{name}.png")
+    assert pyplot.get_fignums() == []
     if request.config.getoption("--draw-baselines"):
         BASELINE.mkdir(exist_ok=True)
         (BASELINE / picture.name).write_bytes(picture.read_bytes())

@@ -4,15 +4,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from kem_pymc.plots import components
+from tests.plots.test_curves import line
 
 
 class Study:
     features = ("age", "bmi", "day")
     target = "steps"
-
-
-def line(ax, label):
-    return next(one for one in ax.lines if one.get_label() == label)
 
 
 def test_curves_are_the_components_and_crosses_leave_only_noise(make_selection, points):

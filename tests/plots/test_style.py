@@ -13,7 +13,6 @@ from kem_pymc.plots.style import (
     LINES,
     PALETTE,
     balanced,
-    ink_on,
     named,
     spelled,
     text_size,
@@ -52,11 +51,6 @@ def test_colours_differ_for_the_colour_blind(kind, colours):
 def test_lines_stand_out_from_white():
     for colour, _ in LINES:
         assert 1.05 / (linear(colour) @ (0.2126, 0.7152, 0.0722) + 0.05) >= 3
-
-
-def test_text_has_the_better_contrast_of_black_and_white():
-    assert ink_on("#ffffff") == ink_on("#f0e442") != "white"
-    assert ink_on("#332288") == ink_on("#08306b") == "white"
 
 
 def test_there_are_nine_colours_for_the_most_important():
