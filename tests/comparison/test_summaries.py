@@ -22,7 +22,7 @@ STEPS = 3
 GAIN = np.array([0.2, 0.0, -0.1])
 
 
-def table(rng, users=12, deals=10, own=0.3, chance=0.2, everyone=False):
+def table(rng, users=12, deals=10, everyone=False):
     """Return selections of methods A and B: users' own gains, and chance in every deal.
 
     Half of the users are test users of a deal, or everyone: a balanced layout.
@@ -40,8 +40,8 @@ def table(rng, users=12, deals=10, own=0.3, chance=0.2, everyone=False):
     )
     frame = index.to_frame(index=False)
     hard = rng.normal(-1, 3, len(frame))  # in common to both methods
-    ahead = GAIN[frame["time_step"]] + rng.normal(0, own, users)[frame["user"]]
-    ahead += rng.normal(0, chance, len(frame))
+    ahead = GAIN[frame["time_step"]] + rng.normal(0, 0.3, users)[frame["user"]]
+    ahead += rng.normal(0, 0.2, len(frame))
     frame = frame.assign(
         study="s", user=frame["user"].astype(str), person=frame["user"].astype(str)
     )

@@ -1,10 +1,8 @@
 from dataclasses import replace
-from io import StringIO
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from kem_pymc.diagnostics.diagnosis import _quantities, diagnose
 from tests.diagnostics.conftest import levels, mixing, posterior_of
@@ -65,11 +63,3 @@ def test_one_quantity_of_many_is_no_reason_to_warn(mixed, user, quantities, seri
     assert not said[about_ess]
     assert f"R-hat of 1 of {quantities} quantities" in about_r_hat
     assert about_r_hat.startswith("Chains disagree") == said[about_r_hat] == serious
-
-
-def test_it_shows_itself(mixed):
-    console = Console(width=100, file=StringIO())
-    console.print(diagnose(mixed))
-    text = console.file.getvalue()
-    assert "inclusion" in text
-    assert "R-hat" in text

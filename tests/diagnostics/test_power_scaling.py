@@ -12,9 +12,7 @@ from scipy import stats
 
 from kem_pymc.diagnostics.power_scaling import log_prior_group
 from kem_pymc.diagnostics.prediction import log_likelihood_group
-from kem_pymc.errors import InputError
 from kem_pymc.model.evolution_model import EvolutionModel
-from tests.tiny_study import make_cohort
 
 TERMS = ("seating", "inclusion", "hyperparameters", "noise")
 
@@ -109,11 +107,3 @@ def test_arviz_scales_the_prior(sampled):
     found = az.psense_summary(groups, prior_var_names=["noise"], **asked)
     pd.testing.assert_frame_equal(found, az.psense_summary(mine, **asked))
     assert not found["prior"].equals(az.psense_summary(groups, **asked)["prior"])  # all terms
-
-
-def test_the_model_has_to_be_the_posteriors(sampled, pool, table):
-    _, idata = sampled
-    with pytest.raises(InputError, match="time steps"):
-        log_prior_group(
-            idata, EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table, shared=None)
-        )

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from scipy.stats import multivariate_normal
 
+from kem_pymc.diagnostics.power_scaling import log_prior_group
 from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
 from kem_pymc.errors import InputError
 from kem_pymc.model.cluster_model import ClusterModel
@@ -45,10 +46,11 @@ def test_seen_are_batches_in_a_later_dataset_of_the_cluster(sampled):
     np.testing.assert_array_equal(batches["seen"].values[..., 1], labels[..., 1] == labels[..., 2])
 
 
-def test_the_model_has_to_be_the_posteriors(sampled, pool, table):
-    _, idata = sampled
-    with pytest.raises(InputError, match="other users"):
-        next_batch(idata, EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table, shared=None))
+@pytest.mark.parametrize("function", [next_batch, log_prior_group])
+def test_the_model_has_to_be_the_posteriors(sampled, pool, table, function):
+    other = EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table, shared=None)
+    with pytest.raises(InputError, match="other users, time steps"):
+        function(sampled[1], other)
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # 40 draws of a tiny study

@@ -60,12 +60,6 @@ def test_local_search_finds_what_brute_force_finds():
         assert found == pytest.approx(min(expected_information(together, c) for c in everything))
 
 
-def test_clusters_of_certain_draws_are_these():
-    label = np.array([0, 1, 0, 2, 1, 0, 3])
-    found = best_partition(co_clustering([label]))
-    np.testing.assert_array_equal(found[:, None] == found, label[:, None] == label)
-
-
 def test_a_cluster_never_mixes_parents():
     # Users 0 and 1 part in most draws; together in all that they don't. At the last step all three
     # share composition LIN0, but below different parents.

@@ -28,17 +28,11 @@ def test_a_chain_that_is_better_everywhere_gets_all():
     assert (stacking_weights(density) > 0).all()
 
 
-def test_the_score_never_falls(monkeypatch):
+def test_no_other_weights_score_more():
     density = np.random.default_rng(1).normal(scale=3, size=(12, 4))
-    scores = []
-    for iterations in (0, 1, 2, 3, 5, 10, 100, 1000):
-        monkeypatch.setattr("kem_pymc.diagnostics.stacking.ITERATIONS", iterations)
-        scores.append(log_score(density, stacking_weights(density, prior=1.0)))
-    assert (np.diff(scores) >= -1e-12).all()
-    assert scores[-1] > scores[0]
-    rng = np.random.default_rng(2)
-    others = rng.dirichlet(np.ones(4), size=500)
-    assert scores[-1] >= max(log_score(density, w) for w in others) - 1e-6
+    best = log_score(density, stacking_weights(density, prior=1.0))
+    others = np.random.default_rng(2).dirichlet(np.ones(4), size=500)
+    assert best >= max(log_score(density, w) for w in others) - 1e-6
 
 
 def test_impossible_observations_prefer_no_chain():

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib import pyplot, rc_context
+from matplotlib.figure import Figure
 from matplotlib.testing.compare import compare_images
 from PIL import Image
 
@@ -190,6 +191,13 @@ def test_a_changed_line_is_noticed(name, change, make, tmp_path):
     with rc_context(STYLE):
         picture = draw(changed, make, tmp_path / f"{name}.png")
     assert compare_images(str(BASELINE / picture.name), str(picture), TOLERANCE) is not None
+
+
+def test_a_given_figure_is_used(make):
+    inputs = {plots.components: make.selection(), plots.online_predictions: make.online()}
+    for function, shown in inputs.items():
+        figure = Figure()
+        assert figure.axes == [*function(shown, figure=figure)]
 
 
 def draw(function, make, path):

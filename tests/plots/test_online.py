@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 from kem_pymc.errors import InputError
 from kem_pymc.plots import online_predictions
@@ -51,12 +50,6 @@ def test_points_are_in_order_of_arrival_by_default(table):
     ax = online_predictions(table)[0]
     assert ax.get_xlabel() == "point, in order of arrival"
     np.testing.assert_allclose(ax.lines[-1].get_xdata(), [4, 5, 6])
-
-
-def test_a_given_figure_is_used(table):
-    figure = Figure()
-    axes = online_predictions(table, figure=figure)
-    assert figure.axes == [*axes]
 
 
 @pytest.mark.parametrize(

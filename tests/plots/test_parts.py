@@ -1,7 +1,6 @@
 """The components of a prediction, each in a panel of its own kind."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from kem_pymc.plots import components
 from tests.plots.test_curves import line
@@ -64,11 +63,3 @@ def test_a_map_is_centred_on_no_effect(make_selection, points):
 def test_white_has_no_components(make_selection, points):
     axes = components(make_selection("WHITE", *points(3), others=["SE0"]))
     assert axes.shape == (1,)
-
-
-def test_a_given_figure_is_used(make_selection, points):
-    figure = Figure(layout="constrained")
-    axes = components(make_selection("LIN0 + PER0 + SE0", *points(9)), figure=figure)
-    assert axes.shape == (4,)
-    assert all(ax.figure is figure for ax in axes)
-    assert axes[3].get_subplotspec().get_geometry()[:2] == (2, 2)

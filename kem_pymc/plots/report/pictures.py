@@ -10,6 +10,8 @@ import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib import rc_context
 
+from kem_pymc._system.display import Listing
+
 #: Settings under which pictures are drawn: text stays text, and a dollar sign is one. One font,
 #: because every text names all of them.
 SETTINGS: Any = {
@@ -58,21 +60,9 @@ def svg(drawn: Any, title: str) -> Markup:
 
 def table(frame: pd.DataFrame, caption: str, forms: Mapping[str, str] | None = None) -> Markup:
     """Return a table as HTML, with numbers as text of two digits, or as `forms` says by column."""
-    numeric = frame.select_dtypes("float")
-    forms = {name: (forms or {}).get(name, "{:.2f}") for name in numeric}
-    with pd.option_context("display.max_colwidth", None):
-        html = frame.to_html(
-            index=False,
-            border=0,
-            na_rep="\N{EN DASH}",
-            formatters={name: form.format for name, form in forms.items()},
-        )
-    html = re.sub(r' (style="text-align: right;"|class="dataframe")', "", html)
-    # Columns of numbers are aligned by the page's style, which knows them by their cells.
-    html = re.sub(
-        r"<td>(-?[\d.]+(%| of \d+| to -?[\d.]+)?|\N{EN DASH})</td>", r'<td class="n">\1</td>', html
-    )
-    html = html.replace("<thead>", f"<caption>{escape(caption)}</caption>\n<thead>", 1)
+    forms = dict.fromkeys(frame.select_dtypes("float"), ".2f") | dict(forms or {})
+    rows = list(frame.itertuples(index=False, name=None))
+    html = Listing(tuple(frame), rows, forms, caption).html()
     return Markup(
         f'<div class="wide" role="region" aria-label="{escape(caption)}" tabindex="0">{html}</div>'
     )

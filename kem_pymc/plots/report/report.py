@@ -83,17 +83,16 @@ def page_of(material: Material) -> str:
     learned, idata, selections = material.evolutions, material.idata, material.selections
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
     with rc_context(SETTINGS):
-        colours = sections.colours(learned, () if selections is None else selections["composition"])
-        content |= sections.evolutions(learned, colours)
+        content |= sections.evolutions(learned)
         content["shared"] = sections.shared(learned, idata)
         if idata is not None:
             diagnosis = diagnose(idata, planned_chains(material.settings))
             predicted = pilot_predictions(idata)
             content["parts"] = sections.parts(diagnosis, idata)
             content["diagnostics"] = sections.diagnostics(diagnosis, idata)
-            content["pilots"] = sections.pilot_users(predicted, learned, idata, colours)
+            content["pilots"] = sections.pilot_users(predicted, learned, idata)
         if selections is not None:
-            content["new"] = sections.new_users(selections, material.predictions, learned, colours)
+            content["new"] = sections.new_users(selections, material.predictions, learned)
     environment = Environment(
         loader=PackageLoader("kem_pymc.plots.report", "page_files"),
         autoescape=True,

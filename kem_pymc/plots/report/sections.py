@@ -1,7 +1,6 @@
 """Sections of a report: sentences, tables and pictures, from the evolutions and a posterior."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,13 +34,6 @@ BOXES, LISTED, DRAWN = 10, 50, 40
 type Content = dict[str, Any]
 
 
-def colours(learned: Evolutions, shown: Iterable[Composition]) -> dict[str, str]:
-    """Return the colours of the compositions with the most pilot datasets, or shown most often."""
-    weights = Counter(style.datasets_of(learned))
-    weights.update(map(learned.label, shown))
-    return style.composition_colours(sorted(weights, key=lambda name: (-weights[name], name)))
-
-
 def parts(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     """Return sentences on the parts of kernels, and the probability of each by time step."""
     drawn = plots.inclusion(idata, minimum=LEAST_PART)
@@ -52,14 +44,9 @@ def parts(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     }
 
 
-def evolutions(learned: Evolutions, colours: Mapping[str, str]) -> Content:
+def evolutions(learned: Evolutions) -> Content:
     """Return the graph, its kernels and evolutions, and the kernels with which users end up."""
-    ax = plots.evolution_graph(
-        learned,
-        minimum_probability=IN_GRAPH,
-        max_nodes=BOXES,
-        colours=colours,
-    )
+    ax = plots.evolution_graph(learned, minimum_probability=IN_GRAPH, max_nodes=BOXES)
     kernels = []
     for box in ax.patches:
         label = box.get_gid()
@@ -74,7 +61,7 @@ def evolutions(learned: Evolutions, colours: Mapping[str, str]) -> Content:
     final = [] if learned.final is None else learned.final.children(Composition())
     final = [child for child in final if child.probability >= LEAST / 2]
     ends = [_child(c, learned) | {"description": describe(c.composition, names)} for c in final]
-    forms = {"datasets": "{:.1f}"}
+    forms = {"datasets": ".1f"}
     return {
         "graph": svg(ax, "Graph of evolutions, whose boxes lead to the kernels"),
         "kernels": kernels,
@@ -90,7 +77,7 @@ def _kernel(composition: Composition, learned: Evolutions) -> Content:
     clusters = [c for c in learned.clusters if c.child == composition]
     rows = intervals(learned, clusters) if clusters else pd.DataFrame({"median": []})
     label = style.named(composition, learned.features)
-    medians, forms = rows["median"].to_dict(), dict.fromkeys(rows, "{:.3g}")
+    medians, forms = rows["median"].to_dict(), dict.fromkeys(rows, ".3g")
     return {
         "label": label,
         "sentence": sentence(composition, learned.features, learned.target, medians),
@@ -116,20 +103,20 @@ def shared(learned: Evolutions, idata: "DataTree | None") -> Content | None:
     tables = []
     if record.get("shares"):
         frame = pd.DataFrame([record["shares"]])
-        percent = dict.fromkeys(frame, "{:.0%}")
+        percent = dict.fromkeys(frame, ".0%")
         tables.append(table(frame, "Shares of the target's variance", percent))
     if record.get("relevance"):
         effects = {part: record["relevance"][part] for part in ("shared", "personal")}
         frame = pd.DataFrame({"feature": learned.features} | effects)
         frame = frame.sort_values("shared", ascending=False)
-        percent = dict.fromkeys(effects, "{:.0%}")
+        percent = dict.fromkeys(effects, ".0%")
         tables.append(table(frame, "Shares of the same variance by feature", percent))
     unit = learned.scaling.target_label(learned.target)
     groups = {} if idata is None else {f: contrasts(idata, f) for f in grouping_features(idata)}
     for name, frame in groups.items():
         frame = frame[["contrast", "mean", "low", "high"]]
         caption = f"Differences between groups by {name}: means and 95 % intervals, in {unit}"
-        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], "{:.3g}")))
+        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], ".3g")))
     numeric = {learned.features[d] for d in composition.dimensions or {0}} - {*learned.levels}
     title = "What all users share, as a function of each feature"
     return {
@@ -141,22 +128,21 @@ def shared(learned: Evolutions, idata: "DataTree | None") -> Content | None:
 
 def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     """Return what :func:`kem_pymc.diagnose` displays, and pictures of the chains."""
-    drawn: dict[str, Any] = {}
+    pictures = []
     if diagnosis.n_chains > 1:
-        drawn["Traces and rank plots of all chains"] = plots.traces(idata)
-        drawn["Probabilities of evolutions by chain"] = plots.edges_by_chain(idata, max_edges=12)
-    return {
-        "warnings": diagnosis.warnings,
-        "display": Markup(diagnosis._repr_html_()),
-        "pictures": [svg(picture, title) for title, picture in drawn.items()],
-    }
+        edges = plots.edges_by_chain(idata, max_edges=12)
+        pictures = [
+            svg(plots.traces(idata), "Traces and rank plots of all chains"),
+            svg(edges, "Probabilities of evolutions by chain"),
+        ]
+    display = Markup(diagnosis._repr_html_())
+    return {"warnings": diagnosis.warnings, "display": display, "pictures": pictures}
 
 
 def pilot_users(
     predictions: pd.DataFrame | None,
     learned: Evolutions,
     idata: "DataTree",
-    colours: Mapping[str, str],
 ) -> Content:
     """Return pilot users with their probable kernels and predictions at each time step."""
     draws = Draws.of(idata)
@@ -170,14 +156,13 @@ def pilot_users(
         )
         row = {"user": str(draws.users[u]), "time_step": t, "composition": named[first]}
         rows.append(row | {"probability": count / len(code), "other kernels": ", ".join(texts)})
-    return _users("pilot", pd.DataFrame(rows), predictions, idata, learned, colours)
+    return _users("pilot", pd.DataFrame(rows), predictions, idata, learned)
 
 
 def new_users(
     kernels: pd.DataFrame,
     predictions: pd.DataFrame | None,
     learned: Evolutions,
-    colours: Mapping[str, str],
 ) -> Content:
     """Return new users with the kernels selected for them and predictions at each time step."""
     message = kernels.get("message", pd.Series(index=kernels.index)).astype(object).fillna("")
@@ -187,7 +172,7 @@ def new_users(
         user: rows["composition"].map(learned.label).tolist()
         for user, rows in kernels.groupby("user", sort=False)
     }
-    return _users("new", kernels, predictions, trajectories, learned, colours)
+    return _users("new", kernels, predictions, trajectories, learned)
 
 
 def _users(
@@ -196,10 +181,10 @@ def _users(
     predictions: pd.DataFrame | None,
     trajectories: Any,
     learned: Evolutions,
-    colours: Mapping[str, str],
 ) -> Content:
     """Return the tiles of all users, the coverage of predictions, and what concerns each user."""
     features = learned.features
+    colours = style.composition_colours(learned)  # those of the graph
     tiles = plots.trajectories(trajectories, colours=colours, study=learned)
     by_user = {} if predictions is None else dict(list(predictions.groupby("user")))
     users: list[Content] = []

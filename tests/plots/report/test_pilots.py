@@ -94,7 +94,7 @@ def test_a_posterior_without_its_data_has_no_predictions(idata):
 def test_the_most_probable_compositions_are_listed(idata, study):
     """By hand, from the inclusion indicators of one dataset."""
     learned = Evolutions.load(study / "evolutions.json")
-    users = pilot_users(None, learned, idata, {})["users"]
+    users = pilot_users(None, learned, idata)["users"]
     inclusion = idata["posterior"]["inclusion"].stack(s=("chain", "draw"))
     rows = inclusion.isel(user=1, time_step=2).transpose("s", "candidate").values
     names = ["LIN0", "SE0"]
