@@ -42,9 +42,7 @@ def test_categories_and_numbers_are_apart(cohort):
     assert number_features(cohort) == [0, 3]
     assert str(*smooth_function([0, 3])) == "SE0 x SE3"
     assert smooth_function([]) == []
-
-
-def test_levels_change_over_time_where_the_time_is_a_feature(cohort):
+    # Levels change over time where the time is a feature.
     assert list(map(str, over_time(cohort, {2, 1}))) == ["CAT1 x SE0", "CAT2 x SE0"]
     assert over_time(replace(cohort, time=None), {1, 2}) == []
 

@@ -28,9 +28,7 @@ class TestFromFrame:
         assert (got.target, got.time) == ("y", "week")
         np.testing.assert_array_equal(got.inputs[0], [[0, 0.5, 6], [1, 2.5, 4], [2, 5.5, 0]])
         np.testing.assert_array_equal(got.targets[1], [2, 5, 8])
-
-    def test_each_distinct_time_of_a_user_is_a_time_step(self):
-        got = Cohort.from_frame(frame(), **ROLES)
+        # Each distinct time of a user is a time step.
         assert [e.tolist() for e in got.ends] == [[1, 2, 3], [2, 3]]
 
     @pytest.mark.parametrize(("batch", "ends"), [(1, [1, 2, 3]), (2, [2, 3]), (3, [3]), (9, [3])])
@@ -42,13 +40,12 @@ class TestFromFrame:
         got = Cohort.from_frame(frame(), **ROLES, features=["z", "week"])
         assert got.features == ("z", "week")
         np.testing.assert_array_equal(got.inputs[1], [[5, 1], [3, 1], [2, 2]])
-
-    def test_a_single_feature_may_be_named_bare(self):
+        # A single one may be named bare.
         assert Cohort.from_frame(frame(), **ROLES, features="z").features == ("z",)
 
     def test_without_another_column_the_time_is_the_feature(self):
-        got = Cohort.from_frame(frame(x="text").drop(columns="z"), **ROLES)
-        assert got.features == ("week",)
+        df = frame(x="text", z=pd.to_timedelta(range(6), unit="D"))
+        assert Cohort.from_frame(df, **ROLES).features == ("week",)
 
     def test_truth_values_are_0_and_1_and_nullable_numbers_numbers(self):
         flags = [True, False, True, False, True, True]
@@ -56,10 +53,6 @@ class TestFromFrame:
         got = Cohort.from_frame(df, **ROLES, features=["x", "z"])
         np.testing.assert_array_equal(got.inputs[1], [[2, 0], [4, 0], [5, 1]])
         assert got.levels == {"z": ("False", "True")}
-
-    def test_durations_are_no_feature_by_default(self):
-        df = frame(z=pd.to_timedelta(range(6), unit="D"))
-        assert Cohort.from_frame(df, **ROLES).features == ("week", "x")
 
     @pytest.mark.parametrize("zone", [None, "UTC"])
     def test_time_may_be_a_date_and_then_has_no_gaps(self, zone):
@@ -84,26 +77,24 @@ class TestFromFrame:
         new = Cohort.from_frame(df.iloc[[2, 4]], **ROLES, features=["week"], scope="new")
         np.testing.assert_allclose(new.inputs[0][:, 0], [0, 2])
 
-    def test_dates_of_python_are_dates(self):
-        days = [datetime.date(2026, 1, day) for day in (1, 2, 4, 5, 7, 9)]
-        got = Cohort.from_frame(frame(week=days), **ROLES, features=["week"])
-        np.testing.assert_array_equal(got.inputs[0][:, 0], [0, 3, 8])
+    @pytest.mark.parametrize(
+        ("times", "days"),
+        [
+            ([datetime.date(2026, 1, day) for day in (1, 2, 4, 5, 7, 9)], [0, 3, 8]),
+            (pd.to_timedelta(range(24, 36, 2), unit="h"), [1, 28 / 24, 34 / 24]),
+            ([3, 1, 4, 2, 3, 5], [3, 4, 5]),
+        ],
+    )
+    def test_dates_and_durations_as_a_feature_are_days_and_numbers_stay(self, times, days):
+        got = Cohort.from_frame(frame(week=times), **ROLES, features=["week"])
+        np.testing.assert_allclose(got.inputs[0][:, 0], days)
 
-    def test_durations_as_a_feature_are_days_and_numbers_stay(self):
-        df = frame(week=pd.to_timedelta(range(24, 36, 2), unit="h"))
-        got = Cohort.from_frame(df, **ROLES, features=["week"])
-        np.testing.assert_allclose(got.inputs[0][:, 0], np.array([24, 28, 34]) / 24)
-        got = Cohort.from_frame(frame(week=[3, 1, 4, 2, 3, 5]), **ROLES, features=["week"])
-        np.testing.assert_array_equal(got.inputs[0][:, 0], [3, 4, 5])
-
-    def test_fractional_times_have_no_gaps(self):
-        got = Cohort.from_frame(frame(week=[0.5, 1, 7, 8, 9, 20]), **ROLES)
-        assert got.steps.tolist() == [3, 3]
-
-    def test_large_whole_times_are_distinguished(self):
-        base = 1_700_000_000_000_000_000
-        df = frame(week=base + np.arange(6))
-        got = Cohort.from_frame(df, **ROLES, features=["x"], gaps="skip")
+    @pytest.mark.parametrize(
+        ("times", "gaps"),
+        [([0.5, 1, 7, 8, 9, 20], "error"), (1_700_000_000_000_000_000 + np.arange(6), "skip")],
+    )
+    def test_fractional_times_have_no_gaps_and_large_ones_are_distinguished(self, times, gaps):
+        got = Cohort.from_frame(frame(week=times), **ROLES, features=["x"], gaps=gaps)
         assert got.steps.tolist() == [3, 3]
 
     def test_other_columns_than_text_may_label_users(self):
@@ -111,14 +102,11 @@ class TestFromFrame:
         assert got.users == (7, 3)
         assert all(type(label) is int for label in got.users)
 
-    def test_rows_index_is_irrelevant(self):
+    def test_rows_index_is_irrelevant_and_the_table_is_left_alone(self):
         df = frame().set_index(pd.Index([4, 4, 4, 2, 2, 2]))
+        before = df.copy()
         assert_same(Cohort.from_frame(df, **ROLES, features=["x", "z"]), cohort())
-
-    def test_the_table_is_left_alone(self):
-        df = frame()
-        Cohort.from_frame(df, **ROLES)
-        pd.testing.assert_frame_equal(df, frame())
+        pd.testing.assert_frame_equal(df, before)
 
 
 NUMBER = list("123456")
@@ -168,6 +156,8 @@ class TestRefusedTables:
     @pytest.mark.parametrize("column", ["x", "y"])
     def test_huge(self, column):
         df = frame()
+        df.loc[2, column] = 1e12
+        assert Cohort.from_frame(df, **ROLES).n_points == 6
         df.loc[2, column] = -1.1e12
         refused_frame(df, repr(column), "row 2", "Rescale")
 
@@ -205,8 +195,6 @@ class TestAllowedTables:
     def test_new_users_may_have_one_point_and_constants(self):
         got = Cohort.from_frame(frame(x=1.0, y=2.0).iloc[:1], **ROLES, scope="new")
         assert got.n_points == 1
-
-    def test_new_users_are_checked_otherwise(self):
         refused_frame(frame(x=[*range(5), np.nan]), "'x'", scope="new")
 
     def test_identical_rows_warn_once_with_their_number(self):
@@ -216,15 +204,9 @@ class TestAllowedTables:
         assert len(caught) == 1
         assert len(re.findall(r"[.!?](?=\s|$)", str(caught[0].message))) == 2
         assert got.n_points == 6
-
-    def test_repeated_inputs_with_other_targets_are_noise(self):
+        # Repeated inputs with other targets are noise.
         df = frame(week=1, x=1.0, z=[1, 1, 1, 1, 1, 2])
         assert Cohort.from_frame(df, **ROLES, features=["z"]).n_points == 6
-
-    def test_a_limit_value_is_not_huge(self):
-        df = frame()
-        df.loc[2, "x"] = 1e12
-        assert Cohort.from_frame(df, **ROLES).inputs[0].max() == 1e12
 
 
 def read_back(table, one, time="time_step"):
@@ -309,27 +291,21 @@ class TestConstruction:
         refused(lambda: cohort(**changes), word)
 
 
-class TestSizes:
-    def test_counts(self):
+class TestParts:
+    def test_counts_and_repr(self):
         one = cohort()
         assert (len(one), one.n_users, one.dimension) == (2, 2, 2)
         assert (one.n_points, one.n_datasets, one.max_steps) == (6, 5, 3)
         assert one.steps.tolist() == [3, 2]
         assert one.steps.dtype == np.int64
-
-    def test_repr(self):
-        assert repr(cohort()) == "Cohort(2 users, 2 to 3 time steps, 6 points: x, z -> y)"
+        assert repr(one) == "Cohort(2 users, 2 to 3 time steps, 6 points: x, z -> y)"
         assert "3 time steps" in repr(cohort().subset(["b"]))
 
-
-class TestParts:
     def test_subset_takes_data_and_truth_along(self):
         got = numbered(5).subset([3, 1])
         assert got.users == (3, 1)
         assert [y[0] for y in got.targets] == [3, 1]
         assert got.truth.indices == [3, 1]
-
-    def test_subset_refuses_unknown_repeated_and_no_users(self):
         refused(lambda: numbered(3).subset([0, 7]), "7")
         refused(lambda: numbered(3).subset([0, 0]), "label")
         refused(lambda: numbered(3).subset([]), "lengths")
@@ -352,11 +328,9 @@ class TestParts:
 
     def test_each_user_is_equally_likely_a_pilot(self):
         rng, trials = np.random.default_rng(2), 1000
-        counts = np.zeros(6)
-        cohort = numbered(6)
-        for _ in range(trials):
-            counts[list(cohort.split(rng)[0].users)] += 1
-        assert np.all(np.abs(counts / trials - 0.5) < 4.5 * 0.5 / np.sqrt(trials))
+        pilots = [numbered(6).split(rng).pilot.users for _ in range(trials)]
+        shares = np.bincount(np.ravel(pilots)) / trials
+        assert np.all(np.abs(shares - 0.5) < 4.5 * 0.5 / np.sqrt(trials))
 
     @pytest.mark.parametrize("fraction", [0, 0.3, 1])
     def test_split_refuses_an_empty_part(self, fraction):
@@ -371,8 +345,6 @@ class TestParts:
             np.testing.assert_array_equal(got.inputs[u], one.inputs[u][: ends[u][-1]])
             np.testing.assert_array_equal(got.targets[u], one.targets[u][: ends[u][-1]])
         assert got.truth.indices == "kept"
-
-    def test_truncate_keeps_short_users_and_refuses_none(self):
         assert_same(cohort().truncate(99), cohort())
         refused(lambda: cohort().truncate(0), "0")
 
@@ -387,25 +359,19 @@ class TestParts:
         for u, n in enumerate(ends):
             np.testing.assert_array_equal(got.inputs[u], one.inputs[u][:n])
             np.testing.assert_array_equal(got.targets[u], one.targets[u][:n])
-
-    @pytest.mark.parametrize("step", [3, -2])
-    def test_nobody_is_there(self, step):
-        refused(lambda: cohort().at(step), str(step))
+        refused(lambda: one.at(3), "3")
+        refused(lambda: one.at(-2), "-2")
 
 
-class TestPadded:
-    def test_layout(self):
-        one = cohort().truncate(2)
-        x, y, ends, steps = one.padded()
-        assert x.shape == (2, 2, 3)
-        assert x.flags.c_contiguous
-        np.testing.assert_array_equal(x[0], [[0.5, 2.5, 0], [6, 4, 0]])
-        np.testing.assert_array_equal(x[1], one.inputs[1].T)
-        np.testing.assert_array_equal(y, [[1, 3, 0], [2, 5, 8]])
-        np.testing.assert_array_equal(ends, [[1, 2], [2, 3]])
-        np.testing.assert_array_equal(steps, [2, 2])
-
-    def test_ends_are_padded_with_zero(self):
-        padded = cohort().padded()
-        np.testing.assert_array_equal(padded.ends, [[1, 2, 3], [2, 3, 0]])
-        assert padded.ends.dtype == padded.steps.dtype == np.int64
+def test_padded_arrays():
+    one = cohort().truncate(2)
+    x, y, _, steps = one.padded()
+    assert x.shape == (2, 2, 3)
+    assert x.flags.c_contiguous
+    np.testing.assert_array_equal(x[0], [[0.5, 2.5, 0], [6, 4, 0]])
+    np.testing.assert_array_equal(x[1], one.inputs[1].T)
+    np.testing.assert_array_equal(y, [[1, 3, 0], [2, 5, 8]])
+    np.testing.assert_array_equal(steps, [2, 2])
+    ends = cohort().padded().ends
+    np.testing.assert_array_equal(ends, [[1, 2, 3], [2, 3, 0]])
+    assert ends.dtype == steps.dtype == np.int64

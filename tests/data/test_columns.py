@@ -9,7 +9,6 @@ import pytest
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import feature_columns
-from kem_pymc.data.datasets import default_pool
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import DataWarning
 from tests.refusals import refused
@@ -78,7 +77,9 @@ def test_a_time_that_never_changes_is_left_out_where_there_is_more():
 
 
 def test_a_stray_cell_among_numbers_is_named():
-    """Catches a column that is dropped for one typing error, features named or not."""
+    """Catches a column that is dropped for one typing error, or a missing category."""
+    worded = table(mood=["low", None, *["mid"] * 22])
+    refused(lambda: Cohort.from_frame(worded, **ROLES), "'mood'", "row 1 (user 308)")
     df = table(temp=["21.5", "n/a", *["20"] * 22])
     refused(lambda: feature_columns(df, **ROLES), "'temp' has 'n/a' in row 1", "Correct")
 
@@ -121,20 +122,6 @@ def test_levels_that_no_pilot_user_had():
     # What had numbers may not have words now.
     worded = table(Dose="high").iloc[:8]
     refused(lambda: Cohort.from_frame(worded, **options, scope="new"), "'Dose'", "numbers")
-
-
-def test_missing_categories_are_refused_as_numbers_are():
-    refused(
-        lambda: Cohort.from_frame(table(mood=["low", None, *["mid"] * 22]), **ROLES),
-        "'mood'",
-        "row 1 (user 308)",
-    )
-
-
-def test_default_candidates():
-    """Fails where a user's own kernel may look at what never changes, or at codes as numbers."""
-    one = Cohort.from_frame(table(), **ROLES)
-    assert default_pool(one).names == ["CONST", "LIN0", "PER0", "SE0", "CAT4", "CAT4 x SE0"]
 
 
 def test_categories_are_not_scaled():

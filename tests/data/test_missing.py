@@ -46,18 +46,13 @@ def test_rows_are_left_out_and_counted():
     assert cohort.levels == {"arm": ("new", "old")}
 
 
-def test_new_users_keep_what_they_have():
-    with pytest.warns(DataWarning, match="6 of 16"):
-        cohort = Cohort.from_frame(table(), **ROLES, missing="drop", scope="new")
-    assert cohort.users == ("a", "b", "c", "d")
-    assert len(cohort.targets[3]) == 1
-
-
-def test_only_what_is_used_counts():
+def test_new_users_keep_what_they_have_and_only_what_is_used_counts():
     df = table().assign(note=np.where(np.arange(16) % 3, np.nan, 1.0))  # no feature by default
     with pytest.warns(DataWarning, match="6 of 16"):
-        cohort = Cohort.from_frame(df, **ROLES, missing="drop")
-    assert "note" not in cohort.features
+        cohort = Cohort.from_frame(df, **ROLES, missing="drop", scope="new")
+    assert cohort.features == ("week", "dose", "arm")
+    assert cohort.users == ("a", "b", "c", "d")
+    assert len(cohort.targets[3]) == 1
 
 
 def test_without_missing_values_nothing_changes():

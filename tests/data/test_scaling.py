@@ -7,13 +7,13 @@ import pytest
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from tests.cohorts import assert_same, cohort, numbered
+from tests.cohorts import cohort, numbered
 from tests.refusals import refused
 
 
 class TestScaling:
     def test_unit_counts_each_point_once(self):
-        one = cohort()
+        one = cohort(truth="in the users' units")
         scaling = Scaling.unit(one)
         scaled = scaling.apply(one)
         x, y = np.concatenate(scaled.inputs), np.concatenate(scaled.targets)
@@ -24,19 +24,8 @@ class TestScaling:
         assert y.mean() == pytest.approx(0, abs=1e-15)
         assert y.std() == pytest.approx(1)
         np.testing.assert_allclose(scaled.inputs[1], [[0.2, 5 / 6], [0.6, 0.5], [0.8, 1 / 3]])
-
-    def test_apply_keeps_everything_but_the_truth(self):
-        got = Scaling.identity(1).apply(numbered(3))
-        assert got.truth is None
-        assert_same(got, numbered(3))
-
-    def test_new_users_are_scaled_by_the_pilot(self):
-        scaling = Scaling(np.array([10.0]), np.array([20.0]), 5.0, 2.0)
-        np.testing.assert_array_equal(scaling.inputs([[30.0], [5.0]]), [[2], [-0.5]])
-        np.testing.assert_array_equal(scaling.targets([9.0]), [2])
-
-    def test_back(self):
-        scaling = Scaling.unit(cohort())
+        assert scaled.truth is None
+        # And back.
         y = np.array([1.0, 7.0])
         np.testing.assert_allclose(scaling.mean_back(scaling.targets(y)), y)
         assert scaling.sd_back(2.0) == 2 * scaling.target_sd
@@ -51,32 +40,22 @@ class TestScaling:
         np.testing.assert_array_equal(other.feature_high, one.feature_high)
         assert (other.target_mean, other.target_sd) == (one.target_mean, one.target_sd)
 
-    @pytest.mark.parametrize("change", [{"extra": 1}, {"target_sd": -1.0}, {"feature_low": [1, 1]}])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            *({"extra": 1}, {"feature_low": [1]}, {"feature_low": [[0], [0]]}),
+            *({"feature_high": [1, np.inf]}, {"feature_low": [1, 1]}, {"target_mean": np.nan}),
+            *({"target_sd": 0.0}, {"target_sd": -1.0}),
+        ],
+    )
     def test_from_dict_refuses(self, change):
         refused(lambda: Scaling.from_dict(Scaling.identity(2).to_dict() | change))
 
-    def test_from_dict_refuses_a_missing_entry(self):
+    def test_refuses_missing_entries_and_constants_in_the_pilot(self):
         refused(lambda: Scaling.from_dict({"target_sd": 1.0}), "target_mean")
-
-    @pytest.mark.parametrize(
-        "values",
-        [
-            ([0, 0], [1], 0, 1),
-            ([[0]], [[1]], 0, 1),
-            ([0], [np.inf], 0, 1),
-            ([0], [1], np.nan, 1),
-            ([0], [1], 0, 0),
-        ],
-    )
-    def test_refuses(self, values):
-        refused(lambda: Scaling(*values))
-
-    def test_unit_refuses_constants_in_the_pilot(self):
         refused(lambda: Scaling.unit(numbered(3).subset([1])), "'x'", "constant")
         flat = replace(numbered(2), targets=(np.array([1e-200]), np.array([2e-200])))
         refused(lambda: Scaling.unit(flat), "'y'", "constant")
-
-    def test_refuses_another_number_of_features(self):
         refused(lambda: Scaling.identity(2).inputs(np.zeros((4, 3))), "2 columns")
 
 
@@ -94,7 +73,4 @@ def test_hyperparameters_back_give_the_same_kernel_in_the_users_units():
     ours = composition.to_pymc(back, 2)(x).eval()
     scaled = composition.to_pymc(values, 2)(scaling.inputs(x)).eval()
     np.testing.assert_allclose(ours, 9 * scaled, rtol=1e-10)
-
-
-def test_hyperparameters_back_refuse_other_names():
     refused(lambda: Scaling.identity(1).hyperparameters_back({"SE0.period": 1.0}), "SE0.period")

@@ -131,15 +131,13 @@ def points(study):
 
 
 class TestOfficialFiles:
-    def test_counts_after_each_filter(self, home):
+    def test_counts_after_each_filter_and_values(self, home):
         study, counts = load(home)
         assert counts == COUNTS
         assert {*study.pilot.users, *study.test.users} == {"SEPSIS", "PNEUMONIA"}
         assert len(study.pilot) == len(study.test) == 1
-        assert points(study).index.tolist() == [20, 21, 22, 23, 31, 33]
-
-    def test_values(self, home):
-        found = points(load(home)[0])
+        found = points(study)
+        assert found.index.tolist() == [20, 21, 22, 23, 31, 33]
         assert tuple(found.columns[2:]) == MIMIC
         expected = VITAL | {"fio2": 50}
         for name in VITALS:
@@ -160,36 +158,24 @@ class TestOfficialFiles:
                     assert y.tolist() in allowed
 
     @pytest.mark.parametrize("chunk", [7, 1000])
-    def test_packed_and_in_chunks(self, home, tmp_path_factory, chunk):
+    def test_packed_in_chunks_and_with_small_letters(self, home, tmp_path_factory, chunk):
         packed = tmp_path_factory.mktemp("packed")
-        write(packed, tables(), packed=True)
+        small = {name: table.rename(columns=str.lower) for name, table in tables().items()}
+        write(packed, small, packed=True)
         study, counts = load(packed, chunk=chunk)
         assert counts == COUNTS
         pd.testing.assert_frame_equal(points(study), points(load(home)[0]))
 
-    def test_small_letters(self, home, tmp_path_factory):
-        small = tmp_path_factory.mktemp("small")
-        write(small, {name: table.rename(columns=str.lower) for name, table in tables().items()})
-        assert load(small)[1] == COUNTS
-
-    def test_other_items_units(self, home):
-        found = tables()
-        chart = found["CHARTEVENTS"]
+    def test_other_items_units_and_several_readings_of_one_minute(self, home):
+        chart = tables()["CHARTEVENTS"]
         chart.loc[chart["ITEMID"] == 190, ["ITEMID", "VALUENUM"]] = (223835, 50)
         chart.loc[chart["ITEMID"] == 676, ["ITEMID", "VALUENUM"]] = (678, 98.6)
-        write(home, found)
+        extra = chart.query("ICUSTAY_ID == 1 and ITEMID == 52").assign(ITEMID=456, VALUENUM=85)
+        write(home, {"CHARTEVENTS": pd.concat([chart, extra])})
         row = points(load(home)[0]).loc[21]
         assert row["fio2"] == 50
         assert row["temperature"] == pytest.approx(37)
-
-    def test_readings_of_one_minute_are_averaged(self, home):
-        found = tables()
-        extra = found["CHARTEVENTS"].query("ICUSTAY_ID == 1 and ITEMID == 52")
-        found["CHARTEVENTS"] = pd.concat(
-            [found["CHARTEVENTS"], extra.assign(ITEMID=456, VALUENUM=85)]
-        )
-        write(home, found)
-        assert points(load(home)[0]).loc[21, "arterial_pressure"] == 80
+        assert row["arterial_pressure"] == 80  # the mean
 
     @pytest.mark.parametrize("name", tables())
     def test_missing_files_are_reported_before_any_is_read(self, home, name):
@@ -198,29 +184,19 @@ class TestOfficialFiles:
         with pytest.raises(DataFileNotFoundError, match=name):
             mimic(home)
 
-    @pytest.mark.parametrize(
-        ("name", "column"),
-        [
+    def test_missing_columns_wrong_values_and_damaged_files_are_refused(self, home):
+        for name, column in (
             *(("CHARTEVENTS", "VALUENUM"), ("ADMISSIONS", "DIAGNOSIS")),
             *(("INPUTEVENTS_CV", "RATE"), ("INPUTEVENTS_MV", "ENDTIME")),
-        ],
-    )
-    def test_missing_columns_are_refused(self, home, name, column):
-        found = tables()
-        found[name] = found[name].drop(columns=column)
-        write(home, found)
-        with pytest.raises(InputError, match=f"{name}.* has no column {column}"):
-            mimic(home)
-
-    @pytest.mark.parametrize(("column", "value"), [("CHARTTIME", "noon"), ("VALUENUM", "high")])
-    def test_wrong_values_are_refused(self, home, column, value):
-        found = tables()
-        found["CHARTEVENTS"][column] = value
-        write(home, found)
-        with pytest.raises(InputError, match=f"{column} of CHARTEVENTS"):
-            mimic(home)
-
-    def test_a_damaged_file_is_refused(self, home):
+        ):
+            write(home, tables() | {name: tables()[name].drop(columns=column)})
+            with pytest.raises(InputError, match=f"{name}.* has no column {column}"):
+                mimic(home)
+        for column in ("CHARTTIME", "VALUENUM"):
+            chart = tables()["CHARTEVENTS"].assign(**{column: "noon"})
+            write(home, tables() | {"CHARTEVENTS": chart})
+            with pytest.raises(InputError, match=f"{column} of CHARTEVENTS"):
+                mimic(home)
         file = home / "mimic" / "CHARTEVENTS.csv"
         whole = gzip.compress(file.read_bytes())
         file.unlink()
@@ -279,40 +255,34 @@ class TestDemo:
             for user, ends in zip(cohort.users, cohort.ends, strict=True):
                 assert ends.tolist() == ([3, 6] if user == "MICU" else [3, 4])
 
-    def test_hypotension(self, tmp_path):
-        demo(tmp_path)
-        study = mimic_demo(tmp_path, minimum=1)
-        low = np.concatenate([x for cohort in study for x in cohort.inputs])
-        assert low[:, -1].sum() == 1
-        assert low[low[:, -1] == 1, MIMIC_DEMO.index("arterial_pressure")] == [60]
-
     def test_tasks_by_stay_or_admission(self, tmp_path):
         demo(tmp_path)
         study = mimic_demo(tmp_path, by="stay", minimum=4)
         assert {*study.pilot.users, *study.test.users} == {1, 2, 3, 4, 5, 6}
         with pytest.raises(InputError, match="more: 1"):
             mimic_demo(tmp_path, by="admission", minimum=5)
+        # Blood pressure is low in one reading.
+        low = np.concatenate([x for cohort in study for x in cohort.inputs])
+        assert low[low[:, -1] == 1, MIMIC_DEMO.index("arterial_pressure")].tolist() == [60]
 
-    def test_unknown_tasks_are_refused(self, tmp_path):
-        with pytest.raises(InputError, match="by 'age'"):
-            mimic_demo(tmp_path, by="age")
-
-    @pytest.mark.parametrize("fault", ["column", "text", "unit"])
-    def test_a_wrong_file_is_refused(self, tmp_path, fault):
-        demo(tmp_path)
-        name = "mimic3_demo_icustays.csv" if fault == "unit" else "mimic3_demo_plateau_matched.csv"
-        table = pd.read_csv(tmp_path / "mimic_demo" / name)
-        if fault == "text":
-            table["spo2_pct"] = "high"
-        else:
-            table = table.drop(columns="first_careunit" if fault == "unit" else "spo2_pct")
-        table.to_csv(tmp_path / "mimic_demo" / name, index=False)
-        with pytest.raises(InputError, match=r"first_careunit|spo2_pct"):
-            mimic_demo(tmp_path)
-
-    def test_missing_files_are_reported(self, tmp_path):
+    def test_wrong_and_missing_files_are_refused(self, tmp_path):
         with pytest.raises(DataFileNotFoundError, match="mimic_demo"):
             mimic_demo(tmp_path)
+        demo(tmp_path)
+        with pytest.raises(InputError, match="by 'age'"):
+            mimic_demo(tmp_path, by="age")
+        for name, column, change in (
+            ("mimic3_demo_plateau_matched.csv", "spo2_pct", {"spo2_pct": "high"}),
+            ("mimic3_demo_plateau_matched.csv", "spo2_pct", None),
+            ("mimic3_demo_icustays.csv", "first_careunit", None),
+        ):
+            path = tmp_path / "mimic_demo" / name
+            whole = pd.read_csv(path)
+            wrong = whole.assign(**change) if change else whole.drop(columns=column)
+            wrong.to_csv(path, index=False)
+            with pytest.raises(InputError, match=column):
+                mimic_demo(tmp_path)
+            whole.to_csv(path, index=False)
 
     @real_data
     @pytest.mark.parametrize("by", ["unit", "stay"])

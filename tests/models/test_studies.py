@@ -74,14 +74,6 @@ def test_study_is_the_papers(name):
     assert set(study.sampler) == {"draws", "tune", "chains", "random_seed"}
 
 
-@pytest.mark.parametrize("name", [*SIZES, *EXTENDING])
-def test_study_is_short(name):
-    lines = text_of(name).splitlines()
-    assert 20 <= len(lines) <= 60
-    for command in ("fit", "select"):
-        assert any(line.startswith(f"    kem {command} models/{name}.py") for line in lines)
-
-
 @pytest.mark.parametrize("name", [*SIZES, *EXTENDING, TEMPLATE])
 def test_study_reads_like_a_methods_section(name):
     """What it is about, then data, candidates, priors in this order, and nothing but the model."""
@@ -97,6 +89,8 @@ def test_study_reads_like_a_methods_section(name):
         *("import math", "import pandas as pd"),
     }
     assert "import kem_pymc as kem" in imported
+    for command in () if name == TEMPLATE else ("fit", "select"):
+        assert f"\n    kem {command} models/{name}.py" in text
 
 
 def test_there_is_one_template():
@@ -139,6 +133,8 @@ def test_study_runs(worked, study):
     pd.testing.assert_frame_equal(one.drop(columns="run_time"), two.drop(columns="run_time"))
     assert len(one) == study.test.n_datasets
     assert np.isfinite(one["log_likelihood"]).all()
+    drawn = {path.name for path in worked.rglob("*.png")}
+    assert {"evolutions.png", "chains.png", "edges.png", "co_clustering.png"} <= drawn
 
 
 def test_users_of_a_table(worked, study, tmp_path):
@@ -151,11 +147,6 @@ def test_users_of_a_table(worked, study, tmp_path):
     fine("select", worked / "study.py", *files, *columns)
     own, theirs = (pd.read_csv(path) for path in (out, worked / "selections-1.csv"))
     assert own["composition"].tolist() == theirs["composition"].tolist()
-
-
-def test_pictures_are_drawn(worked):
-    drawn = {path.name for path in worked.rglob("*.png")}
-    assert {"evolutions.png", "chains.png", "edges.png", "co_clustering.png"} <= drawn
 
 
 def test_evolutions_are_read_in_a_fresh_process(worked):
@@ -221,14 +212,8 @@ class TestNewKernel:
         assert found.least_eigenvalue > -1e-12
         assert found.gradient_error < 1e-6
 
-    def test_it_is_used_and_takes_a_dozen_lines(self, names):
+    def test_it_is_used_and_running_the_study_again_changes_nothing(self, names):
         assert any("COS" in candidate for candidate in names["pool"].names)
-        lines = text_of("extending_kernels").splitlines()
-        first = next(i for i, line in enumerate(lines) if line.startswith("# Kernel"))
-        last = next(i for i, line in enumerate(lines) if "register_kernel" in line)
-        assert last - first < 12
-
-    def test_running_the_study_again_changes_nothing(self, names):
         before = base.base_kernels()
         again = runpy.run_path(str(MODELS / "extending_kernels.py"))
         assert base.base_kernels() == before

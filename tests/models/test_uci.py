@@ -67,16 +67,13 @@ def row_numbers(cohort):
 
 @each_case
 class TestEachStudy:
-    def test_has_the_papers_shape(self, home, case):
+    def test_has_the_papers_shape_and_rows_stay_whole(self, home, case):
         study = case.loader(home)
         assert (len(study.pilot), len(study.test)) == (case.pilot, case.users - case.pilot)
         for cohort in study:
             assert (cohort.features, cohort.target) == (case.features, case.target)
             assert all(len(y) == case.points for y in cohort.targets)
             assert all(e.tolist() == [*range(5, case.points + 1, 5)] for e in cohort.ends)
-
-    def test_users_share_no_row_and_rows_stay_whole(self, home, case):
-        study = case.loader(home)
         used = [n for cohort in study for user in row_numbers(cohort) for n in user]
         assert len(set(used)) == len(used) == case.users * case.points
         for cohort in study:
@@ -89,43 +86,30 @@ class TestEachStudy:
             assert 0.2 < np.mean(np.diff(numbers) > 0) < 0.8
             assert max(numbers) - min(numbers) > case.points
 
-    def test_the_seed_decides(self, home, case):
+    def test_the_seed_and_the_batch_decide(self, home, case):
         one, same = case.loader(home, 1), case.loader(home, np.random.default_rng(1))
         assert one.pilot.users == same.pilot.users
         assert row_numbers(one.test) == row_numbers(same.test)
         assert row_numbers(one.pilot) != row_numbers(case.loader(home, 2).pilot)
         assert len({case.loader(home, seed).pilot.users for seed in range(6)}) > 1
-
-    def test_batch(self, home, case):
         ends = case.loader(home, batch=7).test.ends[0].tolist()
         assert ends == [*range(7, case.points, 7), case.points]
         with pytest.raises(InputError, match="batch=0"):
             case.loader(home, batch=0)
 
-    def test_a_missing_file_is_reported(self, tmp_path, case):
+    def test_wrong_and_missing_files_are_refused(self, home, case):
+        table, name, file = fake(case), case.features[2], home / "uci" / case.file
+        for wrong, message in (
+            (table.drop(columns=name), "has no column"),
+            (table.assign(**{name: "?"}), "aren't finite"),
+            (table.assign(**{name: table[name].where(table.index != 3)}), "missing values"),
+            (table.iloc[-(case.rows // 2 + 20) :], "Give the complete file"),
+        ):
+            wrong.to_csv(file, index=False)
+            with pytest.raises(InputError, match=message):
+                case.loader(home)
+        file.unlink()
         with pytest.raises(DataFileNotFoundError, match=case.file):
-            case.loader(tmp_path)
-
-    @pytest.mark.parametrize(
-        ("fault", "message"),
-        [
-            *(("column", "has no column"), ("text", "aren't finite"), ("gap", "missing values")),
-            ("short", "Give the complete file"),
-        ],
-    )
-    def test_a_wrong_file_is_refused(self, home, fault, message, case):
-        table, name = fake(case), case.features[2]
-        match fault:
-            case "column":
-                table = table.drop(columns=name)
-            case "text":
-                table[name] = "?"
-            case "gap":
-                table.loc[3, name] = np.nan
-            case "short":
-                table = table.iloc[-(case.rows // 2 + 20) :]
-        table.to_csv(home / "uci" / case.file, index=False)
-        with pytest.raises(InputError, match=message):
             case.loader(home)
 
     @real_data
