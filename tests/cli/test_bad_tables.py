@@ -36,12 +36,6 @@ def test_refused(frame, complaint, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"trial.csv"}
 
 
-def test_features_are_named_as_an_option(tmp_path):
-    message = refused(fit(table().assign(mood="good"), tmp_path, "--features", "sleep,mood"))
-    assert "'mood' is constant" in message
-    assert "--features" in message
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -3,7 +3,6 @@
 import json
 import shutil
 import warnings
-from collections import Counter
 from contextlib import suppress
 
 import numpy as np
@@ -25,15 +24,6 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.fixture(scope="module")
-def counts(request):
-    """How often something was refused, and how often read; printed at the end."""
-    found = Counter()
-    yield found
-    with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
-        print(f"\n{request.module.__name__}: {dict(found)}")  # noqa: T201
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("hostile")
 
@@ -52,7 +42,7 @@ def posterior(fitted, folder):
 
 @settings(max_examples=150, **FIXED)
 @given(st.data())
-def test_posteriors(posterior, counts, data):
+def test_posteriors(posterior, data):
     files = [path for path in sorted(posterior.rglob("*")) if path.is_file()]
     tops = [path for path in files if path.name == "zarr.json"]
     file = data.draw(st.sampled_from(data.draw(st.sampled_from([files, tops, tops[:1]]))))
@@ -72,12 +62,10 @@ def test_posteriors(posterior, counts, data):
     try:
         idata = read_posterior(posterior)
     except InputError as error:
-        counts["posteriors refused"] += 1
         names(error, posterior)
         return
     finally:
         file.write_bytes(content)
-    counts["posteriors read"] += 1
     sound(idata)
 
 
@@ -89,22 +77,22 @@ def sound(idata):
 
 
 @pytest.mark.parametrize(
-    ("group", "name", "change"),
+    ("name", "change"),
     [
-        ("posterior", "assignment", lambda a: a + 100),
-        ("posterior", "assignment", lambda a: a * 0 - 1),
-        ("posterior", "inclusion", lambda a: a + 2),
-        ("posterior", "noise", lambda a: -a),
-        ("posterior", "hyperparameters", lambda a: a * np.inf),
-        ("posterior", "candidate", lambda a: [f"{label}x" for label in a.values]),
+        ("assignment", lambda a: a + 100),
+        ("assignment", lambda a: a * 0 - 1),
+        ("inclusion", lambda a: a + 2),
+        ("noise", lambda a: -a),
+        ("hyperparameters", lambda a: a * np.inf),
+        ("candidate", lambda a: [f"{label}x" for label in a.values]),
     ],
 )
-def test_draws_that_make_no_sense(fitted, folder, group, name, change):
+def test_draws_that_make_no_sense(fitted, folder, name, change):
     idata = read_posterior(fitted / "posterior.zarr")
     sound(idata)
-    own = idata[group].to_dataset()
+    own = idata["posterior"].to_dataset()
     own[name] = (own[name].dims, np.asarray(change(own[name])))
-    idata[group] = xr.DataTree(own)
+    idata["posterior"] = xr.DataTree(own)
     shutil.rmtree(folder / "odd.zarr", ignore_errors=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Consolidated metadata")
@@ -119,16 +107,14 @@ JOB = Job(data="trial.csv", out="r", directory="/", command="kem fit", **OPTIONS
 
 @settings(max_examples=500, **FIXED)
 @given(data=mutated(json.loads(JOB.model_dump_json())))
-def test_jobs(folder, counts, data):
+def test_jobs(folder, data):
     """What `kem fit --resume` reads first."""
     (folder / "fit.json").write_bytes(written(data))
     try:
         job = Job.load(folder)
     except InputError as error:
-        counts["jobs refused"] += 1
         names(error, folder / "fit.json")
         return
-    counts["jobs read"] += 1
     job.may_replace(folder)
     with pytest.raises(InputError):  # its table isn't there
         job.read()
@@ -136,12 +122,9 @@ def test_jobs(folder, counts, data):
 
 @settings(max_examples=200, **FIXED)
 @given(data=mutated({"sampler": {"chains": 2, "draws": 3}, "command": "kem fit", "priors": {}}))
-def test_settings_of_results(folder, counts, data):
+def test_settings_of_results(folder, data):
     (folder / "settings.json").write_bytes(written(data))
     try:
         planned_chains(read_settings(folder))
     except InputError as error:
-        counts["settings refused"] += 1
         names(error, folder / "settings.json")
-        return
-    counts["settings read"] += 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.conftest import COLUMNS, refused, run
+from tests.cli.conftest import refused, run
 
 
 def test_table_options_go_with_a_table(study):
@@ -26,9 +26,3 @@ def test_table_options_go_with_a_table(study):
 def test_options_that_a_run_has_already(tmp_path, option, shown):
     message = refused(run("fit", *option, "--resume", tmp_path))
     assert f"{shown} can't be used with --resume" in message
-
-
-def test_numbers_as_options(trial):
-    result = run("fit", "--data", trial, *COLUMNS, "--draws", 0)
-    assert result.exit_code == 2
-    assert "--draws" in result.stderr

@@ -2,16 +2,11 @@
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from typer.testing import Result
 
 from kem_pymc import Evolutions
 from kem_pymc.cli import folders, learning
@@ -49,64 +44,6 @@ def same_results(
     assert {k: v for k, v in settings.items() if k not in own} == {
         k: v for k, v in wanted.items() if k not in own
     }
-
-
-def without_space(command: tuple, monkeypatch: pytest.MonkeyPatch) -> Result:
-    """Run ``kem fit`` until the disk is full when results are written."""
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(xr.DataTree, "to_zarr", full)
-        return run(*command)
-
-
-@pytest.mark.usefixtures("trial")
-@pytest.mark.faults
-def test_a_true_process_killed_with_its_chains_at_work(tmp_path, monkeypatch):
-    """From a study file that reads data by a relative path, and goes on from elsewhere."""
-    study = tmp_path / "study.py"
-    study.write_text(
-        "import pandas as pd, kem_pymc as kem\n"
-        "table = pd.read_csv('trial.csv')\n"
-        "columns = dict(user='id', time='week', target='steps', features=['sleep', 'mood'])\n"
-        "cohort = kem.Cohort.from_frame(table, **columns)\n"
-        "pool = kem.CandidatePool(['LIN0', 'SE1'], dimension=2)\n"
-        "model = kem.EvolutionModel(cohort, pool)\n"
-        "sampler = {'draws': 100, 'tune': 100, 'chains': 3, 'cores': 2}\n"
-    )
-    program = [
-        sys.executable,
-        "-c",
-        "from kem_pymc.cli.main import main; main()",
-        "fit",
-        "study.py",
-    ]
-    with subprocess.Popen(
-        [*program, "--out", "r"], cwd=tmp_path, stdout=subprocess.PIPE
-    ) as running:
-        while running.poll() is None and not list(tmp_path.glob("r.run/chain-1/draws-*")):
-            time.sleep(0.01)
-        running.kill()
-        running.communicate(timeout=60)
-    assert running.returncode == -signal.SIGKILL
-    assert not (tmp_path / "r").exists()
-    fine("fit", "--resume", tmp_path / "r.run", "--cores", 1)
-    monkeypatch.chdir(tmp_path)
-    fine("fit", "study.py", "--out", tmp_path / "whole")
-    same_results(tmp_path / "r", tmp_path / "whole")
-    assert (tmp_path / "r" / "study.py").read_bytes() == study.read_bytes()
-
-
-@pytest.mark.faults
-def test_full_disk_while_writing_results(command, fitted, tmp_path, monkeypatch):
-    result = without_space(command, monkeypatch)
-    assert result.exit_code == 2
-    assert "No space left on device" in result.stderr
-    assert f"kem fit --resume {tmp_path / 'r.run'}" in result.stderr
-    fine("fit", "--resume", tmp_path / "r.run")
-    same_results(tmp_path / "r", fitted)
 
 
 #: Number of the first step that is sampled, after one to compile.
@@ -188,8 +125,16 @@ def test_a_run_at_work_is_left_alone(unfinished, command):
 
 @pytest.fixture
 def unfinished(command, tmp_path, monkeypatch):
-    """A run whose results are still to be written."""
-    without_space(command, monkeypatch)
+    """A run whose results are still to be written, since the disk was full."""
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(xr.DataTree, "to_zarr", full)
+        message = refused(run(*command))
+    assert "No space left on device" in message
+    assert f"kem fit --resume {tmp_path / 'r.run'}" in message
     return tmp_path / "r.run"
 
 
@@ -207,20 +152,8 @@ def test_changes_are_refused(unfinished, trial):
     assert f"versions (numpy was 1, is {np.__version__})" in message
 
 
-@pytest.mark.faults
-def test_a_damaged_file_is_refused(unfinished):
-    path = unfinished / "chain-1" / "draws-000003.npz"
-    path.write_bytes(path.read_bytes()[:100])
-    assert "draws-000003.npz can't be read" in refused(run("fit", "--resume", unfinished))
-
-
 @pytest.mark.integration
-def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
+def test_an_unfinished_run_is_in_the_way(unfinished, command):
     assert f"Resume it with --resume {unfinished}" in refused(run(*command))
     fine(*command, "--overwrite")
     assert not unfinished.exists()
-    (tmp_path / "r2.run").mkdir()
-    (tmp_path / "r2.run" / "notes.txt").touch()
-    message = refused(run(*command[:-1], tmp_path / "r2"))
-    assert "isn't a run of kem fit" in message
-    assert [path.name for path in (tmp_path / "r2.run").iterdir()] == ["notes.txt"]

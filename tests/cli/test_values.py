@@ -43,14 +43,3 @@ def test_missing_values_and_a_logarithm(tmp_path):
     df.assign(steps=df["steps"].where(df["id"] > 0, 0.0)).to_csv(path, index=False)
     how = (*COLUMNS, *dropped, "--transform", "log", "--out", tmp_path / "compared")
     assert "The target 0 of user 0" in run("compare", "--data", path, *how).stderr
-
-
-@pytest.mark.integration
-def test_skewed_targets_are_mentioned(tmp_path):
-    df = table().assign(steps=lambda d: np.exp(3 * d["mood"]))
-    df.to_csv(tmp_path / "pilot.csv", index=False)
-    how = ("--base", "LIN", "--shared", "none", "--out", tmp_path / "fit")
-    result = run("fit", "--data", tmp_path / "pilot.csv", *COLUMNS, *SMALL, *how)
-    assert result.exit_code == 0, result.output
-    assert "steps is strongly skewed" in result.stderr
-    assert "--transform" in result.stderr
