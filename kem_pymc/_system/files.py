@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and locks against other processes."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -86,6 +87,44 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def read_part_of_run[T](kind: type[T], file: Path, schema_version: int, *names: str) -> T:
+    """Return what a JSON file of a run contains.
+
+    Parameters
+    ----------
+    kind : type
+        Class that Pydantic makes of the contents.
+    file : Path
+    schema_version : int
+        Version of the format.
+    *names : str
+        Where the file has the version of kem_pymc, see :func:`written_by`.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, has another format, or an invalid entry.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        data = json.loads(file.read_text("utf-8"))
+        version = data["schema_version"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise InputError(f"{file} can't be read. Restore the file.") from error
+    if version != schema_version:
+        raise InputError(
+            f"{file} has format {ascii(version)[:40]}, not {schema_version}. Resume the run with "
+            f"the version of kem_pymc that began it{written_by(data, *names)}."
+        )
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise InputError(
+            f"{file} isn't a valid file of a run ({first_fault(error)}). Restore the file."
+        ) from error
+
+
 def first_fault(error: "ValidationError") -> str:
     """Return the first fault that Pydantic found in a file, as text for messages.
 
@@ -107,10 +146,10 @@ def place(loc: tuple[int | str, ...]) -> str:
 def written_by(data: Any, *names: str) -> str:
     """Return the version of kem_pymc in the entry of a file that has it, as text for messages.
 
-    `names` are those of the entries that contain one another. The text is "" if there is no
-    version, or if it doesn't look like one.
+    `names` are those of the entries that contain one another; the last one has the version. The
+    text is "" if there is no version, or if it doesn't look like one.
     """
-    for name in (*names, "kem-pymc"):
+    for name in names:
         data = data.get(name) if isinstance(data, dict) else None
     sound = isinstance(data, str) and re.fullmatch(r"[\w.+]{1,40}", data)
     return f" ({data})" if sound else ""

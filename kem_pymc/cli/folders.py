@@ -5,11 +5,12 @@ Where something else came to their place meanwhile, it stays, and the results ar
 
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kem_pymc._system import files
 from kem_pymc._system.files import LOCK as LOCK
@@ -39,15 +40,14 @@ REMEDY = (
 )
 
 
-@contextmanager
 def results(
     path: Path,
     overwrite: bool = False,
     draft: Path | None = None,
     marker: str = EVOLUTIONS,
     written: Collection[str] = WRITTEN,
-) -> Iterator[Path]:
-    """Make a folder of results: yield a draft folder that is moved to `path` at the end.
+) -> AbstractContextManager[Path]:
+    """Make a folder of results: a context of a draft folder, which is moved to `path` at the end.
 
     If an error is raised in between, `path` is left as it was.
 
@@ -66,11 +66,6 @@ def results(
         Names in earlier results that are replaced, or deleted if the new results lack them. Other
         files and folders are kept.
 
-    Yields
-    ------
-    Path
-        The draft folder.
-
     Raises
     ------
     InputError
@@ -79,22 +74,14 @@ def results(
         message names.
     """
     path = path.resolve()
-    check(path, overwrite, marker)
-    draft = _hidden(path) if draft is None else draft
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        draft.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            f"The folder {path} can't be created ({error.strerror}). Choose another with --out."
-        ) from error
-    try:
-        yield draft
-        with _else_put_beside(draft, path):
-            check(path, overwrite, marker)
-            _replace(draft, path, written)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    folder = _hidden(path) if draft is None else draft
+
+    def make() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
+    may = partial(check, path, overwrite, marker)
+    return _drafted(path, folder, may, make, partial(_replace, folder, path, written))
 
 
 def check(path: Path, overwrite: bool, marker: str = EVOLUTIONS) -> None:
@@ -119,9 +106,8 @@ def check(path: Path, overwrite: bool, marker: str = EVOLUTIONS) -> None:
         )
 
 
-@contextmanager
-def result(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Make a file of results: yield a draft file that is moved to `path` at the end.
+def result(path: Path, overwrite: bool = False) -> AbstractContextManager[Path]:
+    """Make a file of results: a context of a draft file, which is moved to `path` at the end.
 
     Raises
     ------
@@ -130,21 +116,8 @@ def result(path: Path, overwrite: bool = False) -> Iterator[Path]:
         written to. If another file came there meanwhile, the results are kept next to it, in a file
         that the message names.
     """
-    _check_file(path, overwrite)
-    draft = _hidden(path)
-    try:
-        draft.touch()
-    except OSError as error:
-        raise InputError(
-            f"The file {path} can't be written ({error.strerror}). Choose another with --out."
-        ) from error
-    try:
-        yield draft
-        with _else_put_beside(draft, path):
-            _check_file(path, overwrite)
-            draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    draft, may = _hidden(path), partial(_check_file, path, overwrite)
+    return _drafted(path, draft, may, draft.touch, partial(draft.replace, path))
 
 
 def locked(folder: Path) -> AbstractContextManager[None]:
@@ -193,18 +166,42 @@ def _replace(draft: Path, path: Path, written: Collection[str]) -> None:
 
 
 @contextmanager
-def _else_put_beside(draft: Path, path: Path) -> Iterator[None]:
-    """Move a draft to the first free name next to its path if it can't be moved to the path."""
+def _drafted(
+    path: Path,
+    draft: Path,
+    may: Callable[[], None],
+    make: Callable[[], None],
+    move: Callable[[], Any],
+) -> Iterator[Path]:
+    """Make and yield a draft, and move it to `path`, or else to the first free name next to it.
+
+    `may` checks that something may be written to `path`, before and after.
+    """
+    may()
     try:
-        yield
-    except (InputError, OSError) as error:
-        names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
-        kept = next(name for name in names if not os.path.lexists(name))
-        draft.rename(kept)
+        make()
+    except OSError as error:
         raise InputError(
-            f"{path} was left unchanged, since something came there while the command was running, "
-            f"or it can't be replaced. The results are in {kept}. Move them to where you need them."
+            f"{path} can't be written ({error.strerror}). Choose another with --out."
         ) from error
+    try:
+        yield draft
+        try:
+            may()
+            move()
+        except (InputError, OSError) as error:
+            names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+            kept = next(name for name in names if not os.path.lexists(name))
+            draft.rename(kept)
+            raise InputError(
+                f"{path} was left unchanged, since something came there while the command was "
+                f"running, or it can't be replaced. The results are in {kept}. Move them to where "
+                "you need them."
+            ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        if draft.is_file():
+            draft.unlink()
 
 
 def write_table(table: "pd.DataFrame", file: Path) -> None:

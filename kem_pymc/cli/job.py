@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import Field, NonNegativeInt, PositiveInt
 
-from kem_pymc._system.files import first_fault, write_atomically
+from kem_pymc._system.files import read_part_of_run, write_atomically
 from kem_pymc.cli.folders import EVOLUTIONS, LOCK
 from kem_pymc.cli.tables import Names, Table
 from kem_pymc.errors import InputError
@@ -93,24 +93,7 @@ class Job(Table, frozen=True):
         InputError
             If its file can't be read, has another format, or an invalid entry.
         """
-        file = run / NAME
-        try:
-            text = file.read_text("utf-8")
-            data = json.loads(text)
-            number, writer = data["schema_version"], data.get("kem_pymc", "an earlier one")
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-            raise InputError(f"{file} can't be read. Restore the file.") from error
-        if number != SCHEMA_VERSION:
-            raise InputError(
-                f"{file} has format {number!a:.40}, not {SCHEMA_VERSION}. Resume the run with "
-                f"the version of kem_pymc that began it, {ascii(writer).strip("'"):.40}."
-            )
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise InputError(
-                f"{file} isn't a valid file of a run ({first_fault(error)}). Restore the file."
-            ) from error
+        return read_part_of_run(cls, run / NAME, SCHEMA_VERSION, "kem_pymc")
 
     def save(self, run: Path) -> None:
         """Create the folder of a run, and write this job and a copy of the study file to it.

@@ -52,7 +52,7 @@ class _Kem(TyperGroup):
                 warnings.simplefilter("ignore")
                 for category in (DataWarning, SelectionWarning):
                     warnings.simplefilter("always", category)
-                warnings.showwarning = _show_warning  # type: ignore[assignment]
+                warnings.showwarning = lambda message, *_, **__: screen.warn(str(message))
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt:
@@ -92,10 +92,6 @@ class _Command(TyperCommand):
         if value is ... or getattr(parameter, "is_flag", False):
             return parameter.opts[0]
         return f"{parameter.opts[0]} {str(value).lower()}"
-
-
-def _show_warning(message: Any, *_: Any) -> None:
-    screen.warn(str(message))
 
 
 def _fault(error: Exception, shown: bool) -> str:

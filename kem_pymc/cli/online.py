@@ -1,9 +1,7 @@
 """Online selection for all users, with its progress."""
 
-import warnings
-
 from kem_pymc._system.executors import Executor
-from kem_pymc._system.progress import Progress, waiting
+from kem_pymc._system.progress import Progress
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.selection import online as quietly
 from kem_pymc.selection.online import Trajectories
@@ -18,19 +16,9 @@ def select_online(
     `selector`, `cohort`, `executor` and the result are those of
     :func:`kem_pymc.selection.online.select_online`; `description` is printed before the progress.
     """
-    if executor is None or executor.local:
-        with waiting(f"{description}: compiling, about a minute the first time"):
-            _compile(selector, cohort)
     with Progress("users") as bars:
         task = bars.add(description, cohort.n_users)
+        bars.update(task, 0, "the first users take longest: their kernels are compiled")
         return quietly.select_online(
             selector, cohort, executor, lambda users: bars.advance(task, users)
         )
-
-
-def _compile(selector: Selector, cohort: Cohort) -> None:
-    """Make one selection and discard it, to compile the functions that all selections call."""
-    first = cohort.ends[0][0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the real selection repeats the warnings
-        selector.select(cohort.inputs[0][:first], cohort.targets[0][:first])

@@ -1,5 +1,6 @@
 """Options and arguments that commands share, with their help texts."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,25 +13,13 @@ def _option(panel: str | None, metavar: str | None, text: str, *names: str, **li
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **limits)
 
 
-def _table(metavar: str | None, text: str, *names: str, **limits: Any) -> Any:
-    return _option("Table", metavar, text, *names, **limits)
+_table, _model = partial(_option, "Table"), partial(_option, "Model")
+_sampler = partial(_option, "Sampler", "N")
+_study = partial(typer.Argument, metavar="STUDY.py", show_default=False)
 
-
-def _model(metavar: str | None, text: str, *names: str) -> Any:
-    return _option("Model", metavar, text, *names)
-
-
-def _sampler(text: str, least: int = 1) -> Any:
-    return _option("Sampler", "N", text, min=least)
-
-
-def _study(text: str) -> Any:
-    return typer.Argument(metavar="STUDY.py", help=text, show_default=False)
-
-
-PilotStudy = Annotated[Path | None, _study("Study file, as `kem init` writes one.")]
+PilotStudy = Annotated[Path | None, _study(help="Study file, as `kem init` writes one.")]
 TestStudy = Annotated[
-    Path | None, _study("Study file, for its test users, base kernels and priors.")
+    Path | None, _study(help="Study file, for its test users, base kernels and priors.")
 ]
 
 #: Help of the option that names a table.
@@ -121,14 +110,14 @@ Feedback = Annotated[
         "Whether later data influence kernels of early time steps. cut: no, joint: yes.",
     ),
 ]
-Draws = Annotated[int | None, _sampler("Posterior draws per chain.")]
-Tune = Annotated[int | None, _sampler("Tuning draws per chain.", least=0)]
-Chains = Annotated[int | None, _sampler("Independent chains.")]
+Draws = Annotated[int | None, _sampler("Posterior draws per chain.", min=1)]
+Tune = Annotated[int | None, _sampler("Tuning draws per chain.", min=0)]
+Chains = Annotated[int | None, _sampler("Independent chains.", min=1)]
 Cores = Annotated[
     int | None,
     _option("Workers", "N", "Processes to use; by default one per core.", min=1),
 ]
-Seed = Annotated[int | None, _sampler("Random seed; the same seed gives the same draws.", least=0)]
+Seed = Annotated[int | None, _sampler("Random seed; the same seed gives the same draws.", min=0)]
 ClusterAddress = Annotated[
     str | None,
     _option(

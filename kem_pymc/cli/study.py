@@ -1,9 +1,9 @@
 """Study files: Python files that define the data, candidates, priors and model of a study."""
 
+import runpy
 import sys
 import traceback
 from dataclasses import dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +78,8 @@ def _run(path: Path) -> dict[str, Any]:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        return runpy.run_path(str(path))
     except InputError:
         raise  # the message already says what to do
     except SyntaxError as error:
@@ -92,8 +88,7 @@ def _run(path: Path) -> dict[str, Any]:
         ) from error
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        line = next(f.lineno for f in reversed(frames) if f.filename == spec.origin)
+        line = next(f.lineno for f in reversed(frames) if f.filename == str(path))
         raise InputError(
             f"{path} fails in line {line}: {type(error).__name__}: {error}. Correct the line."
         ) from error
-    return vars(module)

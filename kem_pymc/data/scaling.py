@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -254,7 +254,7 @@ class Scaling:
             "feature_high": self.feature_high.tolist(),
             "target_mean": self.target_mean,
             "target_sd": self.target_sd,
-            **({} if self.transform is None else {"transform": self.transform.to_dict()}),
+            **({} if self.transform is None else {"transform": asdict(self.transform)}),
         }
 
     @classmethod

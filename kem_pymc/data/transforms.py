@@ -5,7 +5,7 @@ pilot users.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -166,10 +166,6 @@ class Transform:
         if self.name == "sqrt" and self.parameter:
             return f"sqrt({target} + {self.parameter:.3g})"
         return f"{self.name}({target})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameter as a dict that can be written as JSON."""
-        return {"name": self.name, "parameter": self.parameter}
 
 
 def advice(targets: npt.ArrayLike) -> str | None:

@@ -14,19 +14,17 @@ LARGEST = 1e12
 
 
 def new_inputs(x: npt.ArrayLike, dimension: int) -> np.ndarray:
-    """Return inputs to predict at, shape (m, D) or (m,) if D is 1, as an array (m, D).
+    """Return inputs, shape (m, D) or (m,) if D is 1, as a float64 array (m, D).
 
     Raises
     ------
     InputError
-        If the inputs aren't finite numbers, or aren't rows.
+        If the inputs aren't finite numbers of at most 1e12 in size, or aren't rows of D.
     """
-    inputs = np.asarray(x)
-    if inputs.dtype.kind not in "biuf" or not np.isfinite(inputs).all():
-        raise InputError("The inputs aren't all finite numbers. Give an array of real numbers.")
+    inputs = number_array("inputs", x)
     if dimension == 1 and inputs.ndim == 1:
         inputs = inputs[:, None]
-    if inputs.ndim != 2:
+    if inputs.ndim != 2 or inputs.shape[1] != dimension:
         raise InputError(
             f"The inputs have shape {inputs.shape}. Give one row per point and {dimension} columns."
         )
@@ -53,13 +51,7 @@ def check_points(
         If there are no points, the shapes don't fit, or a value isn't a finite number of at most
         1e12 in size.
     """
-    x, y = number_array("inputs", x), number_array("targets", y)
-    if dimension == 1 and x.ndim == 1:
-        x = x[:, None]
-    if x.ndim != 2 or x.shape[1] != dimension:
-        raise InputError(
-            f"The inputs have shape {x.shape}. Give one row per point and {dimension} columns."
-        )
+    x, y = new_inputs(x, dimension), number_array("targets", y)
     if y.shape != (len(x),) or not len(y):
         raise InputError(
             f"There are inputs of shape {x.shape} and targets of shape {y.shape}. "

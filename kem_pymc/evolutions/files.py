@@ -387,8 +387,9 @@ def _data(path: Path) -> dict[str, Any]:
             f"{path} doesn't contain evolutions. Give the file that Evolutions.save wrote."
         )
     if version > SCHEMA_VERSION:
+        writer = written_by(data, "versions", "kem-pymc")
         raise InputError(
-            f"{path} was written by a newer version of kem_pymc{written_by(data, 'versions')}. "
+            f"{path} was written by a newer version of kem_pymc{writer}. "
             "Update kem_pymc to read it."
         )
     if is_deep(data):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from annotated_types import Le, MaxLen, MinLen
 
-from kem_pymc._system.files import first_fault, locked, write_atomically, written_by
+from kem_pymc._system.files import locked, read_part_of_run, write_atomically
 from kem_pymc.errors import InputError
 from kem_pymc.runs.fingerprint import differences
 from kem_pymc.runs.storage import ChainFiles
@@ -158,28 +158,11 @@ class Run:
         InputError
             If there is no run, it can't be read, or its format is of another version.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         file = path / NAME
-        try:
-            data = json.loads(file.read_text("utf-8"))
-            version = data["schema_version"]
-        except FileNotFoundError as error:
-            raise InputError(f"There is no run in {path}. Give the folder of a run.") from error
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(f"{file} can't be read. Restore the file.") from error
-        if version != SCHEMA_VERSION:
-            begun = written_by(data, "model", "versions")
-            raise InputError(
-                f"The run in {path} has format {ascii(version)[:40]}, not {SCHEMA_VERSION}. "
-                f"Resume it with the version of kem_pymc that began it{begun}."
-            )
-        try:
-            return cls(path, TypeAdapter(RunFile).validate_json(json.dumps(data)))
-        except ValidationError as error:
-            raise InputError(
-                f"{file} isn't a valid file of a run ({first_fault(error)}). Restore the file."
-            ) from error
+        if not file.is_file():
+            raise InputError(f"There is no run in {path}. Give the folder of a run.")
+        names = ("model", "versions", "kem-pymc")
+        return cls(path, read_part_of_run(RunFile, file, SCHEMA_VERSION, *names))
 
     @property
     def plan(self) -> Plan:

@@ -58,7 +58,7 @@ def test_failure_leaves_everything_as_it_was(tmp_path, failure):
 def test_what_is_in_the_way(tmp_path):
     for make, path, words in (
         (results, "s.csv", "is a file"),
-        (results, "s.csv/deep", "can't be created"),
+        (results, "s.csv/deep", "can't be written"),
         (results, "r", "isn't empty. Choose another"),
         (result, "no/s.csv", "can't be written"),
         (result, "r", "is a folder"),
