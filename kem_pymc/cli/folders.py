@@ -145,7 +145,7 @@ def _check_file(path: Path, overwrite: bool) -> None:
 
 
 def _hidden(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
+    return path.parent / f".{path.name}.{os.getpid()}"  # "." has no other name
 
 
 def _replace(draft: Path, path: Path, written: Collection[str]) -> None:
