@@ -4,10 +4,6 @@ Selections use the defaults: at most six children of the last composition, at mo
 compositions of pilot users and the last composition itself are considered, with fits that start
 from the values of pilot users' clusters. The time for 30 points is the median over users. More
 points are measured for one user, whose time must not grow more than ninefold with twice the points.
-
-Between selections, predictions are conditioned on a user's further points at the same
-hyperparameters by extending the Cholesky factor; this is compared with a factorisation from
-scratch.
 """
 
 import os
@@ -20,13 +16,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-from measure import Row, at_least, at_most, in_turns
+from measure import Row, at_least, at_most
 
 import kem_pymc as kem
 from kem_pymc.errors import SelectionWarning
-from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import Conditioned
 
 #: Seconds of a selection by the authors' program on a comparable machine, which took 0.85 to 1.69.
 AUTHORS = 0.85
@@ -52,22 +45,6 @@ def learned() -> kem.Evolutions:
     }
     idata, final = (kem.sample(model, **options) for model in models)
     return kem.Evolutions.from_posterior(idata, final=final)
-
-
-def extension(points: int = 400, further: int = 5) -> Row:
-    """Measure conditioning on a few further points, by extension and from scratch."""
-    rng = np.random.default_rng(0)
-    composition = kem.Composition.parse("LIN0 + PER0 + SE0")
-    coordinates = Coordinates(kem.CandidatePool(composition.candidates), composition)
-    values = np.zeros(len(coordinates))
-    x, y = rng.uniform(0, 50, (points + further, 1)), rng.normal(size=points + further)
-    before = Conditioned.of(Objective(coordinates, x[:points], y[:points]), values)
-    anew, extended = in_turns(
-        lambda: Conditioned.of(Objective(coordinates, x, y), values),
-        lambda: before.extended(x[points:], y[points:]),
-    )
-    figure = f"{further} further points after {points}: from scratch ({1e6 * anew:.0f} us) /"
-    return at_least(f"{figure} extended ({1e6 * extended:.0f} us)", anew / extended, 1.0)
 
 
 def typical(selector: kem.KEMSelector) -> list[Row]:
@@ -117,4 +94,4 @@ def rows() -> list[Row]:
     selector = kem.KEMSelector(learned())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)
-        return [*typical(selector), *growing(selector), extension()]
+        return [*typical(selector), *growing(selector)]

@@ -39,6 +39,7 @@ import pandas as pd
 from scipy import stats
 
 import kem_pymc as kem
+from experiments.kem.memoryless import MemorylessSelector
 from models.loaders import candidates, energy
 
 # %matplotlib inline
@@ -125,7 +126,7 @@ def selectors(study):
         "Final": kem.FinalSelector(learn(kem.final_model(*parts))),
         "Stratified": kem.selection.StratifiedSelector(strata, ends),
         "ARD": kem.ARDSelector(study.pilot.dimension, "pilot", pilot=study.pilot, **known),
-        "Memoryless": kem.selection.MemorylessSelector(study.pool, steps=steps, **known),
+        "Memoryless": MemorylessSelector(study.pool, steps=steps, **known),
     }
 
 

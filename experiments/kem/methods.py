@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from experiments.kem.memoryless import MemorylessSelector
+from experiments.kem.search_selector import SearchSelector
 from experiments.lifelong.selector import LifelongSelector
 from kem_pymc.comparison import methods as library
 from kem_pymc.comparison.methods import KEM, Method, Training, departing, register
@@ -13,8 +15,6 @@ from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
 from kem_pymc.sampler.moves.sweep import PAPER
-from kem_pymc.search.selector import SearchSelector
-from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
 
 #: The library's methods and those of the experiments, by name.
@@ -81,7 +81,7 @@ class Memoryless(Method):
     """A random search for each user and time step, without pilot users."""
 
     def selector(self, training: Training) -> Selector:
-        """Return the selector; see :class:`kem_pymc.selection.memoryless.MemorylessSelector`."""
+        """Return the selector; see :class:`experiments.kem.memoryless.MemorylessSelector`."""
         shared = training.shared
         selector = MemorylessSelector(
             training.pool,
@@ -102,7 +102,7 @@ class Search(Method):
     training = "search"
 
     def selector(self, training: Training) -> Selector:
-        """Return the selector; see :class:`kem_pymc.search.selector.SearchSelector`."""
+        """Return the selector; see :class:`experiments.kem.search_selector.SearchSelector`."""
         pilot = training.pilot
         return SearchSelector(
             pilot.dimension,

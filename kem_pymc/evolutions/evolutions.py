@@ -321,38 +321,15 @@ class Evolutions(Displayed):
             raise InputError(f"There is no draw {index}. Give 0 to {self.n_draws - 1}.")
         key = "draw", index
         if key not in self._cache:
-            self._cache[key] = self._of_draws(index)
+            alpha = self.concentration
+            self._cache[key] = replace(
+                self,
+                clusters=tuple(replace(c, draw=0) for c in self.clusters if c.draw == index),
+                n_draws=1,
+                concentration=alpha[index : index + 1] if isinstance(alpha, tuple) else alpha,
+                population={name: (values[index],) for name, values in self.population.items()},
+            )
         return self._cache[key]
-
-    def most_probable(self) -> "Evolutions":
-        """Return the evolutions of the draws that have the most frequent graph.
-
-        A draw's graph is the set of its edges. Among equally frequent graphs (in large studies
-        every draw has a different one), the one nearest to the edges' occurrence is taken: that
-        with the smallest sum of squared differences.
-        """
-        edges = {(c.parent, c.child) for c in self.clusters}
-        place = {edge: i for i, edge in enumerate(sorted(edges))}
-        has = np.zeros((self.n_draws, len(place)))
-        for c in self.clusters:
-            has[c.draw, place[c.parent, c.child]] = 1
-        graphs, which, frequency = np.unique(has, axis=0, return_inverse=True, return_counts=True)
-        distance = ((graphs - has.mean(axis=0)) ** 2).sum(axis=1)
-        best = np.lexsort((distance, -frequency))[0]
-        return self._of_draws(np.flatnonzero(which == best))
-
-    def _of_draws(self, draws: npt.ArrayLike) -> "Evolutions":
-        """Return the evolutions of some posterior draws, renumbered from 0."""
-        number = {int(draw): i for i, draw in enumerate(np.atleast_1d(draws))}
-        clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
-        alpha = self.concentration
-        if isinstance(alpha, tuple):
-            alpha = tuple(alpha[draw] for draw in number)
-        population = {
-            name: tuple(values[draw] for draw in number) for name, values in self.population.items()
-        }
-        fields: dict[str, Any] = {"clusters": clusters, "n_draws": len(number)}
-        return replace(self, concentration=alpha, population=population, **fields)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per evolution, with the 90 % interval of its probability."""
@@ -377,16 +354,10 @@ class Evolutions(Displayed):
         return composition
 
     def __repr__(self) -> str:
-        lines = [
+        return (
             f"Evolutions from {self.n_draws} draws, {len(self.parents)} parents: "
             f"{', '.join(self.features)} -> {self.target}"
-        ]
-        for parent in self.parents[:PARENTS]:
-            likely = self._likely(parent)
-            text = ", ".join(f"{self.label(c.composition)} {c.probability:.2f}" for c in likely)
-            lines.append(f"  {self.label(parent)} -> {text}")
-        more = len(self.parents) - PARENTS
-        return "\n".join([*lines, f"  and {more} more parents"] if more > 0 else lines)
+        )
 
     def _likely(self, parent: Composition) -> list[Child]:
         return [c for c in self.children(parent)[:CHILDREN] if c.probability >= LEAST]

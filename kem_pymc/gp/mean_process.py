@@ -82,16 +82,6 @@ class NewPoints(MeanAtPoints):
         """Covariance (n, m) between the points of the data set and the new ones."""
         return np.ascontiguousarray(self.function.covariance(self.before.x, self.x))
 
-    @cached_property
-    def extended(self) -> MeanAtPoints:
-        """The function at all points together, (n + m, D)."""
-        before = self.before
-        both = MeanAtPoints(self.function, np.concatenate([before.x, self.x]))
-        both.__dict__["mean"] = np.append(before.mean, self.mean)
-        blocks = [[before.covariance, self.cross], [self.cross.T, self.covariance]]
-        both.__dict__["covariance"] = np.block(blocks)
-        return both
-
 
 @dataclass(frozen=True, eq=False)
 class SharedKernel:

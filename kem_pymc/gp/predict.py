@@ -1,7 +1,6 @@
 """Predict from a fitted composition: mean, sd, and the contribution of each additive component."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -23,31 +22,28 @@ SHARED = "shared"
 class Conditioned:
     """A composition with given values, conditioned on the data of an objective.
 
-    It is created by :meth:`of`; :meth:`extended` adds points at the cost of the new ones.
+    It is created by :meth:`of`.
 
     Attributes
     ----------
     coordinates : Coordinates
-    values : ndarray, shape (k + 1,)
-        Values of the coordinates.
+    kernel : FixedKernel
+        The composition's kernel, with these values.
+    noise : float
+        The noise variance.
     x : ndarray, shape (n, D)
         Inputs of the data.
-    errors : ndarray, shape (n,)
-        Targets less the mean that users share.
     shared : MeanAtPoints or None
         Mean function that users share, at these inputs.
     conditional : Conditional
-    jittered : bool
-        Whether the factorisation needed the jitter of the likelihood.
     """
 
     coordinates: Coordinates
-    values: np.ndarray
+    kernel: FixedKernel
+    noise: float
     x: np.ndarray
-    errors: np.ndarray
     shared: MeanAtPoints | None
     conditional: Conditional
-    jittered: bool
 
     @classmethod
     def of(cls, objective: Objective, values: np.ndarray) -> Self:
@@ -58,80 +54,20 @@ class Conditioned:
         InputError
             If the covariance isn't positive definite, even with jitter.
         """
+        coordinates, shared = objective.coordinates, objective.shared
         x, errors = objective.problem.x.T, objective.problem.y
-        return cls._of(objective.coordinates, values, x, errors, objective.shared)
-
-    @classmethod
-    def _of(
-        cls,
-        coordinates: Coordinates,
-        values: np.ndarray,
-        x: np.ndarray,
-        errors: np.ndarray,
-        shared: MeanAtPoints | None,
-    ) -> Self:
-        upper, n = FixedKernel.of(coordinates, values).upper(x), len(errors)
+        kernel = FixedKernel.of(coordinates, values)
+        upper, n = kernel.upper(x), len(errors)
         if shared is not None:
             add_upper(upper, shared.covariance)
-        counts = np.zeros(2, dtype=np.int64)
-        if factorise(upper, float(values[-1]), counts) < n:
+        if factorise(upper, float(values[-1]), np.zeros(2, dtype=np.int64)) < n:
             raise InputError(
                 f"The covariance of {coordinates.composition} isn't positive definite. "
                 "Use a larger noise variance."
             )
         root = np.ascontiguousarray(upper[:, :n]).T
-        conditional = Conditional.of_root(root, errors)
-        return cls(coordinates, values, x, errors, shared, conditional, bool(counts[0] > 1))
-
-    def extended(self, x: np.ndarray, y: np.ndarray) -> Self:
-        """Condition on further points as well, at the same values.
-
-        No kernel is evaluated between old points (:meth:`Conditional.extended`). Where jitter was
-        needed, or is needed now, everything is computed again.
-
-        Parameters
-        ----------
-        x : ndarray, shape (m, D)
-            Inputs of the new points.
-        y : ndarray, shape (m,)
-            Targets of the new points.
-
-        Raises
-        ------
-        InputError
-            If the covariance isn't positive definite, even with jitter.
-        """
-        n, points, shared = len(self.x), np.concatenate([self.x, x]), None
-        new = None if self.shared is None else self.shared.to(x)
-        if new is not None:
-            y, shared = y - new.mean, new.extended
-        data = points, np.concatenate([self.errors, y]), shared
-        if not self.jittered:
-            covariance = self._kernel.cross(points, x)
-            if new is not None:
-                covariance += np.concatenate([new.cross, new.covariance])
-            corner = covariance[n:]
-            corner[np.diag_indices(len(x))] += self.noise
-            try:
-                conditional = self.conditional.extended(covariance[:n], corner, y)
-                return type(self)(self.coordinates, self.values, *data, conditional, jittered=False)
-            except np.linalg.LinAlgError:
-                pass
-        return self._of(self.coordinates, self.values, *data)
-
-    @cached_property
-    def _kernel(self) -> FixedKernel:
-        return FixedKernel.of(self.coordinates, self.values)
-
-    @property
-    def noise(self) -> float:
-        """The noise variance."""
-        return float(np.exp(self.values[-1]))
-
-    @property
-    def log_likelihood(self) -> float:
-        """The log likelihood of the data."""
-        return self.conditional.log_density
+        noise, conditional = float(np.exp(values[-1])), Conditional.of_root(root, errors)
+        return cls(coordinates, kernel, noise, x, shared, conditional)
 
     def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
         """Predict at new inputs.
@@ -149,7 +85,7 @@ class Conditioned:
         include_noise : bool
             Whether to predict new observations instead of the latent function.
         """
-        kernel, before, m = self._kernel, self.x, len(x_new)
+        kernel, before, m = self.kernel, self.x, len(x_new)
         mean, variance, components = np.zeros(m), np.zeros(m), {}
         whole = np.zeros((m, len(before)))  # covariances with the data, whitened
         if self.shared is not None:

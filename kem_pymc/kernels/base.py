@@ -99,15 +99,10 @@ class BaseKernel:
     tied: str = ""
 
     def __post_init__(self) -> None:
-        if re.fullmatch(rf"ARD|WHITE|{CONST}\d*", self.name):
+        if not re.fullmatch(rf"(?!(ARD|WHITE|{CONST}\d*)$)[A-Z][A-Z0-9]*", self.name):
             raise InputError(
-                f"{self.name!r} can't be the name of a base kernel, because it has another meaning "
-                "in compositions. Use another name."
-            )
-        if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name):
-            raise InputError(
-                f"{self.name!r} can't be the name of a base kernel. "
-                "Use upper-case letters and digits, starting with a letter."
+                f"{self.name!r} can't be the name of a base kernel. Use upper-case letters and "
+                f"digits, starting with a letter, but not ARD, WHITE or {CONST}."
             )
         for kind in self.hyperparameters:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", kind) or kind in TAKEN:

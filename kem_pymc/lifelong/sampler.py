@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +14,6 @@ import xarray as xr
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
-from kem_pymc.gp.acquisition import Surrogate, maximise
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.lifelong.tasks import Task
@@ -32,6 +31,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from kem_pymc.lifelong.maximise import Model, maximise
 from kem_pymc.lifelong.space import Space
 
 #: Attribute of a study with its number among the tasks, from 1 on.
@@ -48,13 +48,6 @@ DRAWS = 256
 
 #: Largest number of points of a space that are looked through if all of these are known.
 POINTS = 4096
-
-
-class Model(Surrogate, Protocol):
-    """A model of a task's function, such as :class:`~kem_pymc.gp.posterior.Posterior`."""
-
-    def observe(self, x: np.ndarray, y: float) -> Self:
-        """Return the model with one more evaluation of the task, at a point (D,)."""
 
 
 class StudySampler(BaseSampler):

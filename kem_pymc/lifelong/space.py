@@ -107,7 +107,7 @@ class _Choice:
 
 
 class Space:
-    """A search space, as :class:`kem_pymc.gp.acquisition.MixedSpace`.
+    """A search space of numbers and categories.
 
     Parameters
     ----------

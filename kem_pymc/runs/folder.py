@@ -11,6 +11,7 @@ import numpy as np
 from annotated_types import Le, MaxLen, MinLen
 
 from kem_pymc._system.files import locked, read_part_of_run, write_atomically
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.runs.fingerprint import differences
 from kem_pymc.runs.storage import ChainFiles
@@ -56,13 +57,9 @@ class Plan:
     chunk: int
 
     def __post_init__(self) -> None:
+        check_whole(draws=self.draws, chains=self.chains, chunk=self.chunk)
+        check_whole(0, tune=self.tune, random_seed=self.random_seed)
         for name, value in asdict(self).items():
-            least = 0 if name in ("tune", "random_seed") else 1
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < least:
-                raise InputError(
-                    f"{name}={value!r} isn't valid. Give a whole number of at least {least}."
-                )
             object.__setattr__(self, name, int(value))
 
     @property

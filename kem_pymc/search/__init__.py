@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kem_pymc.search.result import SearchResult as SearchResult
     from kem_pymc.search.result import describe as describe
     from kem_pymc.search.run import search as search
-    from kem_pymc.search.selector import SearchSelector as SearchSelector
 
 __getattr__, __all__ = lazily(
     __name__,
@@ -21,7 +20,6 @@ __getattr__, __all__ = lazily(
         "Grammar": "grammar",
         "Hyperpriors": "hyperpriors",
         "SearchResult": "result",
-        "SearchSelector": "selector",
         "describe": "result",
         "evolve": "evocov.run",
         "search": "run",

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from kem_pymc.selection.ablations import StratifiedSelector as StratifiedSelector
     from kem_pymc.selection.ard import ARDSelector as ARDSelector
     from kem_pymc.selection.kem import KEMSelector as KEMSelector
-    from kem_pymc.selection.memoryless import MemorylessSelector as MemorylessSelector
     from kem_pymc.selection.online import select_online as select_online
     from kem_pymc.selection.selection import Selection as Selection
     from kem_pymc.selection.two_level import TwoLevelSelector as TwoLevelSelector
@@ -20,7 +19,6 @@ __getattr__, __all__ = lazily(
         "ARDSelector": "ard",
         "FinalSelector": "ablations",
         "KEMSelector": "kem",
-        "MemorylessSelector": "memoryless",
         "Selection": "selection",
         "StratifiedSelector": "ablations",
         "TwoLevelSelector": "two_level",

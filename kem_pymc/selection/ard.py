@@ -17,7 +17,6 @@ from kem_pymc.gp.fit import fit
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.priors.compiled_table import check_noise_floor
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
@@ -49,7 +48,8 @@ class ARDSelector(PoolSelector):
         the pilot users, as for KEM.
     priors : Priors, optional
         Priors for ``fit="map"`` and ``"pilot"``, of which the noise prior is the one without a
-        parent. For every `fit` they provide the default of `noise_floor`.
+        parent. For every `fit` their `noise_floor` is the smallest noise variance of a fit,
+        which is 0.01 without priors.
     pilot : Cohort, optional
         Pilot users for ``fit="pilot"``, in their own units. The kernel then leaves out their
         categorical features.
@@ -59,16 +59,12 @@ class ARDSelector(PoolSelector):
     runs : int
         Number of starting points, out of 6 or more, from which the objective is maximised: those
         with the largest objective. The values of the previous selection, if any, are one of them.
-    noise_floor : float, optional
-        Smallest noise variance of a fit, in scaled units; by default that of `priors`, or 0.01
-        without priors.
 
     Raises
     ------
     InputError
         If the fit is unknown, the priors or pilot users that it needs are missing, its priors
-        depend on population parameters, `dimension` or `runs` is below 1, or the noise floor isn't
-        positive and finite.
+        depend on population parameters, or `dimension` or `runs` is below 1.
     """
 
     def __init__(
@@ -81,7 +77,6 @@ class ARDSelector(PoolSelector):
         pilot: Cohort | None = None,
         shared: SharedPart | None = None,
         runs: int = 7,
-        noise_floor: float | None = None,
     ) -> None:
         if dimension < 1:
             raise InputError(f"There is no ARD kernel on {dimension} dimensions. Give at least 1.")
@@ -95,9 +90,7 @@ class ARDSelector(PoolSelector):
         self.fit = fit
         self.scaling = Scaling.identity(dimension) if scaling is None else scaling
         self.shared = None if shared is None or shared.nothing else shared.process
-        if noise_floor is None:
-            noise_floor = NOISE_FLOOR if priors is None else priors.noise_floor
-        self.noise_floor = check_noise_floor(noise_floor)
+        self.noise_floor = NOISE_FLOOR if priors is None else priors.noise_floor
         priors = None if fit == "ml" or priors is None else priors.without_parent()
         criterion = "bic" if fit == "ml" else "laplace"
         self._scorer = Scorer(self.pool, fit, criterion, runs, self.noise_floor, priors)
@@ -122,8 +115,8 @@ class ARDSelector(PoolSelector):
     ) -> tuple[float, ...]:
         """Return the coordinates of a fit to the complete data of one pilot user."""
         points = UserPoints.of(self.scaling.inputs(x), self.scaling.targets(y), function)
-        task = scorer.task(self._proposal(points), Composition(), None, points)
-        return tuple(fit(task.objective, task.starts, scorer.runs).values.tolist())
+        problem = scorer.problem(self._proposal(points), Composition(), None, points)
+        return tuple(fit(problem.objective, problem.starts, scorer.runs).values.tolist())
 
     def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
         return self._scorer.consider([self._proposal(points)], Composition(), previous, points)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -123,9 +124,7 @@ class KEMSelector(PoolSelector):
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise InputError(f"{name}={share} isn't a probability. Give a number from 0 to 1.")
-        for name, count in {"max_candidates": max_candidates, "average": average}.items():
-            if count is not None and count < 1:
-                raise InputError(f"{name}={count} is too small. Give 1 or more.")
+        check_whole(max_candidates=max_candidates, average=1 if average is None else average)
         if priors is not None and priors.noise_floor != evolutions.noise_floor:
             evolutions = evolutions.with_noise_floor(priors.noise_floor)
         self.evolutions = evolutions

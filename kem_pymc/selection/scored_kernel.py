@@ -1,7 +1,6 @@
 """Record of one composition that was considered for a user's data: its fit and its probability."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kem_pymc.gp.evidence import draw_values
@@ -38,8 +37,8 @@ class ScoredKernel:
     status : str
         ``"child"`` (it followed the previous composition in the pilot study), ``"current"`` (it is
         the previous composition), ``"final"`` (a final composition of pilot users that isn't a
-        child), ``"searched"`` (considered by a search), ``"fixed"`` (the method doesn't
-        choose), or ``"kept"`` (conditioned on further points without a selection).
+        child), ``"searched"`` (considered by a search), or ``"fixed"`` (the method doesn't
+        choose).
     hyperparameters : dict of str to float
         Fitted natural (not log) values by name, in scaled units.
     noise : float
@@ -87,43 +86,6 @@ class ScoredKernel:
     def fitted(self) -> Draw:
         """The fitted values as a single draw with weight 1."""
         return Draw(self.hyperparameters, self.noise, 1.0)
-
-    def kept(
-        self, log_likelihood: float, n_points: int, draws: Sequence[Draw], gain: float
-    ) -> "ScoredKernel":
-        """Return the record for a larger number of points, with the values kept as they were.
-
-        Parameters
-        ----------
-        log_likelihood : float
-            Log likelihood of all points, at the fitted values.
-        n_points : int
-            Number of all points.
-        draws : sequence of Draw
-            The draws that are kept, or the fitted values alone. Their weights add up to the weight
-            of the composition.
-        gain : float
-            Log density of the further points, which is added to the score.
-
-        Returns
-        -------
-        ScoredKernel
-            Its status is "kept".
-        """
-        criterion = bic(log_likelihood, self.n_parameters, n_points).value
-        weight = sum(draw.weight for draw in draws)
-        shares = (draw._replace(weight=draw.weight / weight if weight else 0.0) for draw in draws)
-        return replace(
-            self,
-            status="kept",
-            log_likelihood=log_likelihood,
-            bic=criterion,
-            criterion=criterion,
-            score=self.score + gain,
-            weight=weight,
-            evaluations=0,
-            draws=tuple(shares) if self.draws else (),
-        )
 
     @classmethod
     def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "ScoredKernel":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.batched import largest_likelihoods
@@ -68,7 +69,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Task:
+class FitProblem:
     """A proposal with its objective, the pilot users' prior and its starting points."""
 
     proposal: Proposal
@@ -115,8 +116,7 @@ class Scorer:
             raise InputError(
                 f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}."
             )
-        if runs < 1:
-            raise InputError(f"runs={runs} is too small. Give 1 or more.")
+        check_whole(runs=runs)
         if fit == "map" and priors is None:
             raise InputError(
                 "{fit} needs priors. Add those of the study with {priors}.", fit=fit, priors=...
@@ -166,35 +166,36 @@ class Scorer:
         list of ScoredKernel
             One record per proposal, in the same order. Their weights add up to one.
         """
-        tasks = [self.task(proposal, parent, previous, points) for proposal in proposals]
-        screens = len(points.y) >= MANY and len(tasks) > REFINED
+        problems = [self.problem(proposal, parent, previous, points) for proposal in proposals]
+        screens = len(points.y) >= MANY and len(problems) > REFINED
         fitted = [
-            self._rough(task) if screens else self._exact(task, task.starts) for task in tasks
+            self._rough(problem) if screens else self._exact(problem, problem.starts)
+            for problem in problems
         ]
         done: set[int] = set()
         # Make sure that the selected proposal was fitted to all points.
         while screens and (len(done) < REFINED or _best(fitted, set()) not in done):
             i = _best(fitted, done)
-            fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
+            fitted[i] = self._exact(problems[i], [fitted[i][0].values])
             done.add(i)
         weights = normalised([criterion.score for _, criterion in fitted])
         return [
             ScoredKernel.of(
-                task.objective,
-                fit_of_task,
-                status=task.proposal.status,
+                problem.objective,
+                found,
+                status=problem.proposal.status,
                 criterion=criterion.value,
                 score=criterion.score,
                 weight=weight,
-                probability=task.proposal.probability,
-                draws=draws_around(task.objective, fit_of_task) if weight >= LEAST_WEIGHT else (),
+                probability=problem.proposal.probability,
+                draws=draws_around(problem.objective, found) if weight >= LEAST_WEIGHT else (),
             )
-            for task, (fit_of_task, criterion), weight in zip(tasks, fitted, weights, strict=True)
+            for problem, (found, criterion), weight in zip(problems, fitted, weights, strict=True)
         ]
 
-    def task(
+    def problem(
         self, proposal: Proposal, parent: Composition, previous: Previous, points: UserPoints
-    ) -> Task:
+    ) -> FitProblem:
         """Return what a fit of one proposal needs; the arguments are those of :meth:`consider`."""
         coordinates = Coordinates(self.pool, proposal.composition)
         pilot = normal_prior(proposal.summary.centre, proposal.summary.spread)
@@ -203,7 +204,7 @@ class Scorer:
         starts = [proposal.summary.centre, *proposal.summary.starts]
         if isinstance(previous, Selection) and previous.composition == proposal.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
-        return Task(proposal, objective, pilot, starts)
+        return FitProblem(proposal, objective, pilot, starts)
 
     def shortlist(
         self, proposals: Sequence[Proposal], count: int, points: UserPoints
@@ -251,12 +252,12 @@ class Scorer:
             return study_prior(self.table, coordinates, parent)
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
-    def _fit_and_criterion(self, task: Task, fitted: Fit) -> tuple[Fit, Criterion]:
+    def _fit_and_criterion(self, problem: FitProblem, fitted: Fit) -> tuple[Fit, Criterion]:
         """Return a fit and its score.
 
         The fit is replaced if the evidence finds a higher optimum.
         """
-        objective, likelihood = task.objective, fitted.log_likelihood
+        objective, likelihood = problem.objective, fitted.log_likelihood
         if self.criterion == "bic":
             return fitted, bic(likelihood, len(fitted.values), objective.n_points)
         if self.criterion == "aic":
@@ -266,24 +267,24 @@ class Scorer:
         if self.criterion == "loo":
             return fitted, leave_one_out(objective, fitted.values)
         if self.fit == "ml":  # the evidence needs a prior: use that of fit="pilot"
-            objective = objective.with_prior(task.pilot)
+            objective = objective.with_prior(problem.pilot)
             _, evidence = laplace(objective, fit(objective, [fitted.values], 1))
         else:
             fitted, evidence = laplace(objective, fitted)
-        total = evidence.value + math.log(task.proposal.probability)
+        total = evidence.value + math.log(problem.proposal.probability)
         return fitted, Criterion(total, total)
 
-    def _exact(self, task: Task, starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
-        return self._fit_and_criterion(task, fit(task.objective, starts, self.runs))
+    def _exact(self, problem: FitProblem, starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
+        return self._fit_and_criterion(problem, fit(problem.objective, starts, self.runs))
 
-    def _rough(self, task: Task) -> tuple[Fit, Criterion]:
-        fitted, evidence = rough_fit(task.objective, task.starts, self.runs)
+    def _rough(self, problem: FitProblem) -> tuple[Fit, Criterion]:
+        fitted, evidence = rough_fit(problem.objective, problem.starts, self.runs)
         if self.criterion not in ("posterior", "laplace"):
-            return self._fit_and_criterion(task, fitted)
+            return self._fit_and_criterion(problem, fitted)
         if self.criterion == "posterior":
-            evidence += math.log(task.proposal.probability)
+            evidence += math.log(problem.proposal.probability)
             if self.fit == "ml":
-                evidence += task.objective.with_prior(task.pilot).terms(fitted.values)[1]
+                evidence += problem.objective.with_prior(problem.pilot).terms(fitted.values)[1]
         return fitted, Criterion(evidence, evidence)
 
 

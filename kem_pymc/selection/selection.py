@@ -2,8 +2,6 @@
 
 import json
 import math
-import sys
-import time
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points, new_inputs
+from kem_pymc.data.validation import new_inputs
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints
@@ -245,38 +243,6 @@ class Selection(Displayed):
         # Cached matrices are n x n, and quickly computed again.
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"_conditioned": {}}
 
-    def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
-        """Condition on further points, with the same kernels and values.
-
-        This is meant for predictions between two time steps. Cholesky factors are extended in
-        O(n^2 m) operations for m new points; nothing is selected, fitted or drawn. The weights of
-        kernels and of draws of their values are multiplied by the densities of the new points.
-
-        Parameters
-        ----------
-        x : array_like, shape (m, D), or (m,) if D is 1
-            The new inputs only, in the user's units.
-        y : array_like, shape (m,)
-
-        Returns
-        -------
-        Selection
-            Its `considered` are the selected kernel and the others that predictions average over,
-            with status "kept"; their criterion is the BIC.
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, or a value isn't a finite number.
-        """
-        started = time.perf_counter()
-        x, y = check_points(x, y, self.pool.dimension)
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        unshared, other = None, 0.0
-        if self.unshared is not None:
-            unshared, other = self.unshared._extended(x, y, None, 0.0, started)
-        return self._extended(x, y, unshared, other, started)[0]
-
     def with_unshared(self, unshared: "Selection", departure: float) -> "Selection":
         """Return the same selection, mixed with one that doesn't use the shared mean function.
 
@@ -301,7 +267,7 @@ class Selection(Displayed):
         return replace(
             self,
             unshared=unshared,
-            departure=departure if math.isnan(gain) else _departure(departure, gain),
+            departure=departure if math.isnan(gain) else float(expit(logit(departure) + gain)),
             run_time=self.run_time + unshared.run_time,
         )
 
@@ -309,46 +275,6 @@ class Selection(Displayed):
     def _log_evidence(self) -> float:
         """Log of the summed exp(score) of all considered rows."""
         return float(logsumexp([row.score for row in self.considered]))
-
-    def _extended(
-        self, x: np.ndarray, y: np.ndarray, unshared: "Selection | None", other: float, start: float
-    ) -> tuple["Selection", float]:
-        """Return the selection with further points, in scaled units, and their log density.
-
-        `other` is their log density under `unshared`, which has them already.
-        """
-        parts = self._averaged
-        before = [self._on_data(part) for part in parts]
-        after = [one.extended(x, y) for one in before]
-        gains = [b.log_likelihood - a.log_likelihood for a, b in zip(before, after, strict=True)]
-        old, most = np.array([part.weight for part in parts]), max(gains)
-        new = old * np.exp(np.array(gains) - most)
-        rows: list[ScoredKernel] = []
-        conditioned: dict[tuple[int, int], Conditioned] = {}
-        for place in dict.fromkeys(part.place for part in parts):
-            numbers = [k for k, part in enumerate(parts) if part.place == place]
-            row = self.considered[place]
-            draws = [parts[k].draw._replace(weight=new[k] / new.sum()) for k in numbers]
-            gain = most + math.log(max(new[numbers].sum() / old[numbers].sum(), sys.float_info.min))
-            fitted = after[numbers[0]]
-            if row.draws:
-                conditioned |= {(len(rows), number): after[k] for number, k in enumerate(numbers)}
-                fitted = self._on_data(_Part(place, FITTED, row.fitted, 1.0)).extended(x, y)
-            conditioned[len(rows), FITTED] = fitted
-            rows.append(row.kept(fitted.log_likelihood, len(self.y) + len(y), draws, gain))
-        gain = most + math.log(new.sum())
-        selection = replace(
-            self,
-            considered=tuple(rows),
-            x=np.concatenate([self.x, x]),
-            y=np.concatenate([self.y, y]),
-            message="",
-            unshared=unshared,
-            departure=_departure(self.departure, other - gain) if unshared else 0.0,
-            run_time=time.perf_counter() - start,
-        )
-        selection._conditioned.update(conditioned)
-        return selection, gain
 
     def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
         """Return the log predictive density (m,) of each new observation, in the target's unit.
@@ -442,8 +368,3 @@ class Selection(Displayed):
             ],
             [self.message] if self.message else [],
         )
-
-
-def _departure(before: float, gain: float) -> float:
-    """Return the posterior probability of a departure, whose log Bayes factor is `gain`."""
-    return float(expit(logit(before) + gain))

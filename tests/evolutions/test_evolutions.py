@@ -1,7 +1,5 @@
 """Evolutions by hand: probabilities, summaries, how they show."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -73,27 +71,6 @@ def test_single_draws_split_the_clusters():
         learned.single_draw(2)
 
 
-def edges(found):
-    return set(found.to_frame()[["parent", "child"]].itertuples(index=False, name=None))
-
-
-def test_the_most_probable_graph_is_the_most_frequent_one():
-    draws = [
-        (cluster(0, WHITE, LIN, 2),),
-        (cluster(1, WHITE, LIN, 1), cluster(1, WHITE, SE, 1)),
-        (cluster(2, WHITE, LIN, 1), cluster(2, WHITE, LIN, 1, level=2.0)),
-        (cluster(3, WHITE, SE, 2),),
-    ]
-    found = evolutions(sum(draws, ()), n_draws=4).most_probable()
-    assert found.n_draws == 2
-    assert [c.draw for c in found.clusters] == [0, 1, 1]
-    assert edges(found) == {("WHITE", "LIN0")}
-    # Without the third draw every graph is there once: both edges occur in 2 of 3 draws.
-    rest = tuple(replace(c, draw=min(c.draw, 2)) for c in sum(draws[:2] + draws[3:], ()))
-    found = evolutions(rest, n_draws=3).most_probable()
-    assert edges(found) == {("WHITE", "LIN0"), ("WHITE", "SE0")}
-
-
 def test_the_frame_shows_the_same_evolutions():
     learned = evolutions()
     rows = learned.to_frame().set_index(["parent", "child"])
@@ -106,9 +83,7 @@ def test_the_frame_shows_the_same_evolutions():
 
 
 def test_it_shows_itself():
-    learned = evolutions()
-    assert "2 draws, 3 parents: week -> steps" in repr(learned)
-    assert "WHITE -> LIN0 0.64, SE0 0.07" in repr(learned)
+    assert "2 draws, 3 parents: week -> steps" in repr(evolutions())
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,6 @@ def test_evolutions(path, data):
     assert numbers.min() >= 0
     for child in {cluster.child for cluster in found.clusters}:
         assert np.isfinite(found.typical(child).centre).all()
-    found.most_probable()
     found.save(path)
     assert Evolutions.load(path) == found
 

@@ -18,7 +18,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.lifelong import sampler
 from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.selection.scorer import study_prior
-from tests.sampler.searches import SMALL, TABLE
+from tests.experiments.searches import SMALL, TABLE
 from tests.selection.pilots import user
 
 

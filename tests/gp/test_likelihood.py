@@ -9,7 +9,6 @@ from kem_pymc.gp.likelihood import (
     JITTER,
     LARGEST_LOG,
     Data,
-    as_active,
     covariance,
     prefix_log_likelihood,
     weighted_gradient,
@@ -18,7 +17,6 @@ from kem_pymc.kernels.library import kernels
 from tests.gp.problems import (
     LONGER,
     NAMES,
-    NOTHING,
     PAIRS,
     Problem,
     log_likelihoods,
@@ -234,13 +232,7 @@ class TestGradient:
     def test_not_positive_definite(self):
         problem = Problem("LIN0 x LIN0")
         problem.x[0, 8] = 1e90
-        out, counts = np.full(len(problem.h) + 1, 3.0), np.zeros(2, dtype=np.int64)
-        total = weighted_gradient(
-            *problem.code, problem.x, problem.y, np.ones(12), NOTHING, out, counts
-        )
-        assert total == -math.inf
-        assert counts.tolist() == [2, 1]
-        assert (out == 3.0).all()
+        assert_no_gradient(problem)
 
     def test_agrees_with_the_prefixes_where_jitter_helps(self):
         problem = TestNotPositiveDefinite().duplicated()
@@ -271,9 +263,3 @@ def test_compositions_are_data_and_compile_nothing():
     for text in ("WHITE", *PAIRS, *LONGER):
         evaluate(text)
     assert compiled() == before
-
-
-def test_as_active():
-    active = as_active(np.array([True, False, True]))
-    assert active.dtype == np.int64
-    assert active.tolist() == [0, 2]

@@ -10,8 +10,6 @@ from kem_pymc.gp.maximise import (
     ENOUGH,
     REACH,
     climb,
-    distance,
-    held,
     maximise,
     newton_step,
     update,
@@ -84,17 +82,6 @@ def test_the_highest_of_several_optima_is_kept():
     assert likelihood + prior == pytest.approx(max(heights), abs=1e-4)
 
 
-def test_updates_along_conjugate_directions_end_at_the_true_curvature():
-    """After as many steps as there are coordinates, BFGS has the curvature of a quadratic."""
-    true = positive_definite(0)
-    _, directions = np.linalg.eigh(true)  # conjugate, being orthogonal
-    found = 0.3 * np.eye(3)
-    for i, moved in enumerate(directions.T):
-        update(found, 0.1 * moved, 0.1 * true @ moved, i == 0)
-        np.testing.assert_allclose(found @ moved, true @ moved, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(found, true, rtol=0, atol=1e-10)
-
-
 def test_a_slope_that_rises_leaves_the_curvature_positive():
     """Powell's damping: along the move a fifth of the curvature is left."""
     before = positive_definite(1)
@@ -125,15 +112,3 @@ def test_without_a_positive_curvature_a_step_of_at_most_one_follows_the_slope(sl
     curvature, bounds = np.array([[1.0, 2.0], [2.0, 1.0]]), np.full(2, 9.0)
     newton_step(curvature, np.zeros(2), np.array(slope), -bounds, bounds, step)
     np.testing.assert_allclose(step, expected, rtol=1e-15)
-
-
-def test_what_is_held_would_leave_the_bounds():
-    values, slope = np.array([[-1.0, -1.0, 2.0, 2.0, 0.0], [-0.1, 0.1, 0.1, -0.1, 9.0]])
-    found = held(values, slope, np.full(5, -1.0), np.full(5, 2.0))
-    assert found.tolist() == [True, False, True, False, False]
-
-
-def test_distances_are_in_sds_of_the_model():
-    curvature, one, other = positive_definite(3), np.arange(3.0), np.array([0.5, 0.0, -1.0])
-    expected = (one - other) @ curvature @ (one - other)
-    assert distance(curvature, one, other) == pytest.approx(expected, rel=1e-12)

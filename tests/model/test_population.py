@@ -20,6 +20,7 @@ from kem_pymc.model.step import point_names
 from kem_pymc.priors.population import population_parameter
 from kem_pymc.runs.fingerprint import differences, fingerprint
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, start, sweep
+from kem_pymc.selection.scorer import Scorer
 from tests.clusters import cluster_of
 from tests.hierarchical import LEVEL, MEDIAN, SPREAD, noise
 from tests.runs.runs import same_draws
@@ -138,12 +139,11 @@ def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, t
 
 
 def test_methods_without_pilot_users_ask_for_numbers(pool, hierarchical):
+    unknown = hierarchical.replace(noise_without_parent=noise(_Nobody())).without_parent()
     with pytest.raises(InputError, match=r"\(median, spread, level\).* by priors\.at"):
-        kem.selection.MemorylessSelector(
-            pool, hierarchical.replace(noise_without_parent=noise(_Nobody()))
-        )
+        Scorer(pool, "map", "bic", 1, 0.01, unknown)
     values = {"median": 0.1, "spread": 0.3, "level": -1.0}
-    kem.selection.MemorylessSelector(pool, hierarchical.at(values))
+    Scorer(pool, "map", "bic", 1, 0.01, hierarchical.at(values).without_parent())
 
 
 class _Nobody:

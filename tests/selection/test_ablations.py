@@ -1,7 +1,5 @@
 """Final and Stratified consider what pilot users had, whatever the user had before."""
 
-import pickle
-
 import pytest
 
 from kem_pymc.errors import InputError
@@ -70,10 +68,3 @@ def test_one_number_of_points_for_each_time_step(final):
     for evolutions, points in (([final], [5, 10]), ([], [])):
         with pytest.raises(InputError, match="numbers of points"):
             StratifiedSelector(evolutions, points)
-
-
-def test_workers_get_selectors(final):
-    x, y = user(9)
-    for selector in (FinalSelector(final), StratifiedSelector([final], [5])):
-        again = pickle.loads(pickle.dumps(selector))
-        assert again.select(x, y).considered == selector.select(x, y).considered

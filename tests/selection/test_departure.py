@@ -94,22 +94,6 @@ def test_predictions_are_the_mixture_by_bayes_theorem(sharing):
     assert weights == pytest.approx({True: 1 - departure, False: departure})
 
 
-def test_further_points_speak_for_one_or_the_other(sharing):
-    x, y = points(8, 0.6, 3)
-    new = np.array([10.0]), np.array([curve(10.0)])
-    before = KEMSelector(sharing, departure=0.3).select(x, y)
-    after = before.extended(*new)
-    parts = replace(before, unshared=None, departure=0.0), before.unshared
-    gains = [s.log_predictive_density(*new)[0] for s in parts]
-    expected = expit(logit(before.departure) + gains[1] - gains[0])
-    assert after.departure == pytest.approx(expected, rel=1e-6)
-    assert abs(after.departure - before.departure) > 0.01
-    at = np.linspace(0, 20, 9)
-    longer = [s.extended(*new).predict(at).mean for s in parts]
-    mixed = (1 - expected) * longer[0] + expected * longer[1]
-    np.testing.assert_allclose(after.predict(at).mean, mixed, rtol=1e-6)
-
-
 def test_with_many_points_it_is_settled(sharing, monkeypatch):
     """What is selected without sharing would double the seconds that a selection takes then."""
     monkeypatch.setattr(kem, "MANY", 10)

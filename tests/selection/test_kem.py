@@ -37,10 +37,6 @@ def test_a_composition_that_is_its_own_child_keeps_that_probability(learned):
     assert row(selection, "SE0").probability == pytest.approx(4 / 5)
 
 
-def test_white_after_white_is_considered(learned):
-    assert "WHITE" in names(KEMSelector(learned).select(*user(10), previous="WHITE"))
-
-
 def test_a_leaf_stays_and_says_so(learned):
     with pytest.warns(SelectionWarning, match=r"No pilot user had LIN0 \+ PER0 .*is kept\. Give"):
         selection = KEMSelector(learned).select(*user(10), previous="LIN0 + PER0")
@@ -180,9 +176,9 @@ def test_map_needs_priors(learned):
         ({"fit": "bayes"}, r"no fit 'bayes'\. Use one of pilot, map, ml\."),
         ({"criterion": "dic"}, r"There is no criterion 'dic'\. Use one of posterior, bic, aic"),
         ({"minimum_probability": 1.5}, r"isn't a probability\. Give a number from 0 to 1"),
-        ({"max_candidates": 0}, r"max_candidates=0 is too small\. Give"),
-        ({"runs": 0}, r"runs=0 is too small\. Give"),
-        ({"average": 0}, r"average=0 is too small\. Give"),
+        ({"max_candidates": 0}, r"max_candidates is 0\. Give"),
+        ({"runs": 0}, r"runs is 0\. Give"),
+        ({"average": 0}, r"average is 0\. Give"),
     ],
 )
 def test_unknown_options_are_refused(learned, options, message):
@@ -208,15 +204,6 @@ def test_unknown_options_are_refused(learned, options, message):
 def test_unusable_input_is_refused(learned, x, y, previous, message):
     with pytest.raises(InputError, match=message):
         KEMSelector(learned).select(x, y, previous=previous)
-
-
-def test_ordinary_but_awkward_data_are_fine(learned):
-    selector = KEMSelector(learned)
-    constant = selector.select(np.arange(6.0), np.full(6, 3.0))
-    repeated = selector.select(np.ones(6), np.arange(6.0))
-    for selection in (constant, repeated):
-        assert np.isfinite(selection.considered[0].score)
-        assert np.isfinite(selection.predict(np.arange(3.0)).mean).all()
 
 
 @pytest.mark.parametrize("way", ["pilot", "map"])

@@ -49,26 +49,6 @@ def test_a_record_names_the_values_of_its_fit(row):
     assert row.draws == ()
 
 
-def test_what_is_kept_has_the_weights_of_its_draws(row):
-    """Catches shares that don't add up to one, and a score that is replaced."""
-    draws = [Draw({"LIN0.amplitude": a}, 0.3, w) for a, w in [(1.0, 0.05), (2.0, 0.15)]]
-    kept = row.kept(-30.0, 20, draws, -6.0)
-    assert kept.draws == ()  # predictions use the fitted values alone, as before
-    assert kept.weight == pytest.approx(0.2)
-    assert kept.score == -10.5
-    assert kept.bic == kept.criterion == pytest.approx(3 * math.log(20) + 60)
-    assert (kept.status, kept.log_likelihood, kept.evaluations) == ("kept", -30.0, 0)
-    assert kept.hyperparameters == row.hyperparameters
-    drawn = kept.kept(-30.0, 20, draws, 0.0)
-    assert drawn.draws == ()
-    several = ScoredKernel(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, draws, 0.0)
-    assert [draw.weight for draw in several.draws] == pytest.approx([0.25, 0.75])
-    assert [draw.hyperparameters for draw in several.draws] == [d.hyperparameters for d in draws]
-    nothing = [draw._replace(weight=0.0) for draw in draws]
-    none = ScoredKernel(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, nothing, 0.0)
-    assert (none.weight, [draw.weight for draw in none.draws]) == (0.0, [0.0, 0.0])
-
-
 def test_draws_have_the_values_and_weights_of_the_posterior(objective):
     fitted = fit(objective, [np.zeros(3)])
     draws = draws_around(objective, fitted)

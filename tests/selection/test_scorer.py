@@ -19,7 +19,7 @@ from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked, study_prior
 from kem_pymc.selection.selector import UserPoints
 from tests.gp.objectives import coordinates, data, gradient, scattered, stand_in_priors
-from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
+from tests.selection.pilots import POOL, evidence_at, pilot_cluster, row, user, with_clusters
 
 
 def test_posterior_criterion_by_hand(learned):
@@ -52,14 +52,6 @@ def test_every_criterion_sorts_by_its_score(learned):
             assert r.bic == pytest.approx(expected)
             if criterion == "bic":
                 assert (r.criterion, r.score) == pytest.approx((expected, -expected / 2))
-
-
-def test_maximum_likelihood_fits_at_least_as_well(learned):
-    x, y = user(12)
-    ml = KEMSelector(learned, "ml", "bic", runs=10).select(x, y, previous="LIN0")
-    pilot = KEMSelector(learned, "pilot", "bic", runs=10).select(x, y, previous="LIN0")
-    for name in ("LIN0", "LIN0 + PER0"):
-        assert row(ml, name).log_likelihood > row(pilot, name).log_likelihood
 
 
 def test_values_of_the_last_selection_are_a_start(learned):
@@ -103,21 +95,6 @@ def test_white_data_have_the_likelihood_of_white_noise(learned):
     gram = chosen.noise * np.eye(10)
     assert chosen.log_likelihood == pytest.approx(multivariate_normal(None, gram).logpdf(y))
     assert chosen.n_parameters == 1
-
-
-def test_of_many_children_those_with_the_largest_probability_times_likelihood_are_fitted(learned):
-    rare = with_clusters(learned, pilot_cluster(0, "WHITE", "LIN0 + PER0", 1, 0.5))
-    for n, most_plausible in ((3, "LIN0"), (30, "LIN0 + PER0")):
-        x, y = user(n)
-        by_hand = {}
-        for child in rare.children("WHITE"):
-            objective = Objective(Coordinates(POOL, child.composition), x, y)
-            likelihoods = [objective.terms(v)[0] for v in (child.centre, *child.starts)]
-            by_hand[str(child.composition)] = math.log(child.probability) + max(likelihoods)
-        assert max(by_hand, key=by_hand.__getitem__) == most_plausible
-        assert names(KEMSelector(rare, max_candidates=1).select(x, y)) == {most_plausible}
-    first, second = sorted(by_hand, key=by_hand.__getitem__)[:-3:-1]
-    assert names(KEMSelector(rare, max_candidates=2).select(x, y)) == {first, second}
 
 
 def considered(name, score, amplitude=1.0):
@@ -193,11 +170,6 @@ def test_the_shortlist_is_by_status_and_in_order():
         ]
         found = scorer.shortlist(options, count, UserPoints(x, y))
         assert [options.index(own) for own in found] == expected
-
-
-def test_map_needs_priors():
-    with pytest.raises(InputError, match=r"fit='map' needs priors\. Add"):
-        Scorer(POOL, "map", "bic", 1, 0.01)
 
 
 def test_study_prior_uses_entries_and_parent():

@@ -75,25 +75,6 @@ def test_draws_of_values_are_averaged_over(drawn):
     named = json.loads(drawn.to_row()["averaged"])
     assert [part["weight"] for part in named] == pytest.approx(weights)
     assert named[1]["hyperparameters"]["LIN0.amplitude"] == 0.2
-    # Further points multiply the weight of every draw by their density.
-    new = np.array([30.0, 145.0]), np.array([180.0, 400.0])
-    longer = drawn.extended(*new)
-    gains = np.array(
-        [
-            a.extended(*new).considered[0].log_likelihood - a.conditioned.log_likelihood
-            for a in alones
-        ]
-    )
-    after = weights * np.exp(gains)
-    after /= after.sum()
-    assert [row.weight for row in longer.considered] == pytest.approx(
-        [after[0], after[1] + after[2]]
-    )
-    shares = [draw.weight for draw in longer.considered[1].draws]
-    assert shares == pytest.approx(after[1:] / after[1:].sum())
-    densities = [np.exp(a.extended(*new).log_predictive_density(x, y)) for a in alones]
-    expected = np.log(np.tensordot(after, densities, 1))
-    np.testing.assert_allclose(longer.log_predictive_density(x, y), expected)
 
 
 def test_what_users_share_is_a_component(selection):
@@ -104,16 +85,6 @@ def test_what_users_share_is_a_component(selection):
     total = prediction.offset + sum(c.mean for c in prediction.components.values())
     np.testing.assert_allclose(total, prediction.mean)
     assert np.abs(prediction.mean - selection.predict(x).mean).max() > 1
-    new = np.array([145.0, 150.0]), np.array([400.0, 420.0])
-    longer = sharing.extended(*new)
-    whole = replace(
-        sharing,
-        x=np.concatenate([sharing.x, sharing.scaling.inputs(new[0][:, None])]),
-        y=np.concatenate([sharing.y, sharing.scaling.targets(new[1])]),
-    )
-    np.testing.assert_allclose(
-        longer.predict(x, single=True).mean, whole.predict(x, single=True).mean, rtol=1e-9
-    )
 
 
 def test_predictions_come_near_new_data(selection):
@@ -122,33 +93,6 @@ def test_predictions_come_near_new_data(selection):
     z = (100 + 50 * y - prediction.mean) / prediction.sd
     assert np.abs(z).mean() < 1.2
     assert 0.85 < np.mean(np.abs(z) < 1.96) <= 1
-
-
-def test_further_points_keep_the_kernel(selection, monkeypatch):
-    x, y = user(15, seed=9)
-    x, y, scaling = 7 * x.reshape(-1, 1), 100 + 50 * y, selection.scaling
-    whole = replace(
-        selection,
-        x=np.concatenate([selection.x, scaling.inputs(x)]),
-        y=np.concatenate([selection.y, scaling.targets(y)]),
-    )
-    selection.predict([1.0])  # there is a factor now
-    with monkeypatch.context() as patch:  # and no other is made
-        patch.setattr("kem_pymc.gp.predict.factorise", None)
-        extended = selection.extended(x[:5], y[:5]).extended(x[5:], y[5:])
-        predicted = extended.predict(x)
-    assert extended.composition == selection.composition
-    assert extended.hyperparameters == selection.hyperparameters
-    np.testing.assert_allclose(predicted.mean, whole.predict(x).mean, rtol=1e-9)
-    np.testing.assert_allclose(predicted.sd, whole.predict(x).sd, rtol=1e-8)
-    kept = extended.considered[0]
-    assert (kept.status, kept.weight, len(extended.considered)) == ("kept", 1.0, 1)
-    terms = kept.n_parameters * np.log(40) - 2 * kept.log_likelihood
-    assert kept.bic == kept.criterion == pytest.approx(terms)
-    assert len(extended.y) == 40
-    assert len(selection.y) == 25
-    with pytest.raises(InputError, match="one target per row"):
-        selection.extended([1.0, 2.0], [1.0])
 
 
 def test_factors_are_not_sent(selection):
@@ -226,29 +170,9 @@ class TestTransformedTargets:
         expected = plain.log_predictive_density(np.log(y)) - np.log(y)
         np.testing.assert_allclose(through.log_predictive_density(y), expected, atol=1e-8)
 
-    def test_moments_are_of_the_target_itself(self, pair):
-        """Catches moments of the mixture of logarithms transformed as if it were one normal."""
-        plain, through = (own.predict([3.0, 25.0], include_noise=True) for own in pair)
-        parts = plain.observation
-        first = np.exp(parts.mean + parts.sd**2 / 2)
-        second = np.exp(2 * parts.mean + 2 * parts.sd**2)
-        mean = parts.weights @ first
-        np.testing.assert_allclose(through.mean, mean, rtol=1e-8)
-        np.testing.assert_allclose(through.sd, np.sqrt(parts.weights @ second - mean**2), rtol=1e-6)
-        # Of the function, whether or not the noise is included.
-        of_function = pair[1].predict([3.0, 25.0])
-        np.testing.assert_allclose(through.sd_function, of_function.sd, rtol=1e-8)
-        assert (through.sd_function < through.sd).all()
-
-    def test_more_points_are_transformed_too(self, pair):
-        plain, through = pair
-        longer = plain.extended([21.0], [0.3]), through.extended([21.0], np.exp([0.3]))
-        quantiles = [own.predict([22.0]).observation.quantile(0.5) for own in longer]
-        assert quantiles[1] == pytest.approx(np.exp(quantiles[0]), rel=1e-8)
-
     def test_a_target_without_a_logarithm_is_refused(self, pair):
         with pytest.raises(InputError, match="above 0"):
-            pair[1].extended([21.0], [0.0])
+            pair[1].log_predictive_density([21.0], [0.0])
 
 
 def test_components_are_processes_that_add_up(selection):

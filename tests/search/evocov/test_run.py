@@ -29,15 +29,6 @@ def test_a_search_is_continued_within_a_generation(evolved, tmp_path):
     refused(lambda: quiet(X, Y, evaluations=20, out=tmp_path), "would evaluate")
 
 
-def test_another_kernels_values_are_refused(tmp_path):
-    quiet(X, Y, budget=30, evaluations=5, out=tmp_path)
-    file = tmp_path / EVALUATIONS
-    file.write_text(
-        file.read_text().replace('"hyperparameters": {', '"hyperparameters": {"h99": 1, ')
-    )
-    refused(lambda: quiet(X, Y, budget=30, evaluations=5, out=tmp_path), "Line 1", "damaged")
-
-
 def test_generations_are_written_before_the_next_one(tmp_path, monkeypatch):
     """An interruption loses one generation at most."""
     added = []

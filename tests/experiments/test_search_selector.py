@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from experiments.kem.search_selector import SearchSelector
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.search.selector import SearchSelector
 from tests.refusals import refused
 from tests.search.conftest import series
 

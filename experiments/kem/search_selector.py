@@ -6,8 +6,8 @@ import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
-from kem_pymc.search.evaluation import MEAN, Criterion, Evaluator
-from kem_pymc.search.grammar import BASES, Grammar
+from kem_pymc.search.evaluation import MEAN, Evaluator
+from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.run import Method, check_options, search_compositions
 from kem_pymc.selection.selection import Selection
@@ -32,8 +32,7 @@ class SearchSelector:
         targets with mean 0 and sd 1. By default data aren't scaled.
     dimensions : sequence of int, optional
         Features that kernels use; by default all. Categories should be left out.
-    bases, criterion, hyperpriors, starts, seed
-        As for :func:`kem_pymc.search.search`.
+    seed : int
 
     Raises
     ------
@@ -49,19 +48,13 @@ class SearchSelector:
         budget: int = 20,
         scaling: Scaling | None = None,
         dimensions: Sequence[int] | None = None,
-        bases: Sequence[str] = BASES,
-        criterion: Criterion = "laplace",
-        hyperpriors: Hyperpriors | None = None,
-        starts: int = 3,
         seed: int = 0,
     ) -> None:
-        check_options(method, criterion, budget=budget, starts=starts, seed=seed)
+        check_options(method, "laplace", budget=budget, seed=seed)
         chosen = None if dimensions is None else tuple(dimensions)
-        self.grammar = Grammar(dimension, tuple(bases), chosen)
-        self.method, self.budget, self.criterion = method, budget, criterion
+        self.grammar = Grammar(dimension, dimensions=chosen)
+        self.method, self.budget, self.seed = method, budget, seed
         self.scaling = Scaling.identity(dimension) if scaling is None else scaling
-        self.hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
-        self.starts, self.seed = starts, seed
 
     def __repr__(self) -> str:
         return f"SearchSelector({self.grammar.dimension}, {self.method!r}, budget={self.budget})"
@@ -91,7 +84,7 @@ class SearchSelector:
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         last = as_composition(previous, self.grammar.dimension) - MEAN
         first = [self.grammar.parse(str(last))] if len(last) else []
-        evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
+        evaluator = Evaluator(x, y, Hyperpriors(), seed=self.seed)
         return search_compositions(
             self.method, self.grammar, evaluator, self.scaling, self.budget, first=first
         ).selection
