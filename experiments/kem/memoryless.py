@@ -28,7 +28,7 @@ from kem_pymc.sampler.state import CompiledModel, attach, empty_state
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
+from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints
 
 #: Probabilities that a step adds or removes a candidate; otherwise it changes values.
 ODDS = Odds(add=0.2, remove=0.4, swap=0.0, edge=0.6)
@@ -98,7 +98,7 @@ class MemorylessSelector(PoolSelector):
     def __repr__(self) -> str:
         return f"MemorylessSelector(fit={self._scorer.fit!r}, steps={self.steps})"
 
-    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         table, x, y = self._scorer.table, points.x, points.y
         included, h, log_noise = self._start(previous, len(table.entry))
         # Every data set has its own stream of random numbers, so that the order doesn't matter.

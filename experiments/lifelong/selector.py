@@ -20,7 +20,7 @@ from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
-from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints, as_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints, as_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -109,17 +109,17 @@ class LifelongSelector(PoolSelector):
             )
         selector = cls(pool, priors, **({"scaling": Scaling.unit(pilot)} | options))
         for x, y in zip(pilot.inputs, pilot.targets, strict=True):
-            points = UserPoints(selector.scaling.inputs(x), selector.scaling.targets(y))
+            points = ScaledPoints(selector.scaling.inputs(x), selector.scaling.targets(y))
             selector.tasks.append(selector._search(points, None)[0])
         return selector
 
     def __repr__(self) -> str:
         return f"LifelongSelector(budget={self.budget})"
 
-    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         return ranked([self._search(points, previous)[1]])
 
-    def _search(self, points: UserPoints, previous: Previous) -> tuple[Task, list[ScoredKernel]]:
+    def _search(self, points: ScaledPoints, previous: Previous) -> tuple[Task, list[ScoredKernel]]:
         """Return the evaluations of a data set, and its compositions."""
         included = self.pool.inclusion(as_composition(previous, self.pool.dimension))
         x, y = points.x, points.y

@@ -77,7 +77,7 @@ class Factor:
 
 
 @dataclass(frozen=True, order=True)
-class Candidate(Displayed):
+class Candidate:
     """One additive term: a product of factors with one amplitude.
 
     Parameters
@@ -197,9 +197,6 @@ class Candidate(Displayed):
         unshared = [h for factor, named in self.by_factor for h in named if not factor.tie]
         return (Hyperparameter(f"{self}.amplitude", "amplitude", None), *unshared)
 
-    def _display(self) -> Display:
-        return Display(f"Candidate {self}", listings=[_listing((self,))])
-
 
 @dataclass(frozen=True)
 class Hyperparameter:
@@ -287,7 +284,16 @@ class Composition(Displayed):
     def _display(self) -> Display:
         if not self.candidates:
             return Display("Composition WHITE", notes=["Noise only."])
-        return Display(f"Composition {self}", listings=[_listing(self)])
+        columns = ("candidate", "input dimensions", "hyperparameters")
+        rows = [
+            (
+                str(candidate),
+                ", ".join(map(str, sorted(candidate.dimensions))),
+                ", ".join(h.name.removeprefix(f"{candidate}.") for h in candidate.hyperparameters),
+            )
+            for candidate in self
+        ]
+        return Display(f"Composition {self}", listings=[Listing(columns, rows)])
 
     @property
     def dimensions(self) -> frozenset[int]:
@@ -342,18 +348,6 @@ def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:
     # Kinds stay in the order of the base kernel's.
     ordered = [h for o in owners for name, h in shared.items() if name.partition(".")[0] == o]
     return (*of_candidates, *ordered)
-
-
-def _listing(candidates: Iterable[Candidate]) -> Listing:
-    rows = [
-        (
-            str(candidate),
-            ", ".join(map(str, sorted(candidate.dimensions))),
-            ", ".join(h.name.removeprefix(f"{candidate}.") for h in candidate.hyperparameters),
-        )
-        for candidate in candidates
-    ]
-    return Listing(("candidate", "input dimensions", "hyperparameters"), rows)
 
 
 def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Candidate, ...]:

@@ -42,11 +42,9 @@ class Model(Protocol):
 def maximise(
     model: Model,
     space: Space,
-    best: float,
     rows: np.ndarray,
     values: np.ndarray,
     rng: np.random.Generator,
-    seen: np.ndarray,
 ) -> np.ndarray | None:
     """Return the encoded point (D,) of a space with the largest expected improvement.
 
@@ -59,25 +57,21 @@ def maximise(
     ----------
     model : Model
     space : Space
-    best : float
-        Smallest observed value of the function.
     rows : ndarray, shape (n, D)
-        Points that were evaluated.
+        Points that were evaluated, which aren't returned.
     values : ndarray, shape (n,)
         Their values.
     rng : numpy.random.Generator
-    seen : ndarray, shape (m, D)
-        Points that aren't returned.
 
     Returns
     -------
     ndarray or None
-        None if all points that were tried are among those.
+        None if all points that were tried were evaluated before.
     """
 
     def height(points: np.ndarray) -> np.ndarray:
         mean, variance = model.predict(points)
-        return log_expected_improvement(mean, np.sqrt(variance), best)
+        return log_expected_improvement(mean, np.sqrt(variance), float(values.min()))
 
     numeric = space.numeric
     leaders = rows[np.argsort(values, kind="stable")[:BEST]]
@@ -94,7 +88,7 @@ def maximise(
         nearest = space.nearest(np.array(climbed))
         tried = np.concatenate([nearest, tried[order]])
         order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
-    evaluated = {row.tobytes() for row in seen}
+    evaluated = {row.tobytes() for row in rows}
     for i in order:
         if tried[i].tobytes() not in evaluated:
             return tried[i]

@@ -262,7 +262,7 @@ class StudySampler(BaseSampler):
             expected, _ = model.predict(row[None])
             y = np.append(y, expected)
             model = model.observe(row, float(expected[0]))
-        best = maximise(model, space, float(y.min()), seen, y, rng, seen)
+        best = maximise(model, space, seen, y, rng)
         return new_point(space, seen, rng) if best is None else best
 
 

@@ -19,7 +19,7 @@ from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
-from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
+from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
@@ -114,14 +114,14 @@ class ARDSelector(PoolSelector):
         self, scorer: Scorer, x: np.ndarray, y: np.ndarray, function: MeanFunction | None
     ) -> tuple[float, ...]:
         """Return the coordinates of a fit to the complete data of one pilot user."""
-        points = UserPoints.of(self.scaling.inputs(x), self.scaling.targets(y), function)
+        points = ScaledPoints.of(self.scaling.inputs(x), self.scaling.targets(y), function)
         problem = scorer.problem(self._proposal(points), Composition(), None, points)
         return tuple(fit(problem.objective, problem.starts, scorer.runs).values.tolist())
 
-    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         return self._scorer.consider([self._proposal(points)], Composition(), previous, points)
 
-    def _proposal(self, points: UserPoints) -> Proposal:
+    def _proposal(self, points: ScaledPoints) -> Proposal:
         """Return the kernel with starts at the scale of the data, and at pilot users' values."""
         mean = 0.0 if points.shared is None else points.shared.mean
         starts = _starts(points.x, points.y - mean, self.noise_floor)

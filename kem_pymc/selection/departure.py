@@ -20,17 +20,11 @@ class DepartureSelector(Selector):
         that it considers have to be log evidences.
     unshared : Evolutions
         Evolutions of pilot users without a shared mean, as in :class:`kem_pymc.Evolutions`.
-    departure : float
-        Prior probability that the user doesn't follow the shared mean, as for
-        :class:`KEMSelector`.
     """
 
-    def __init__(
-        self, selector: Selector, unshared: Evolutions, departure: float = DEPARTURE
-    ) -> None:
-        self.selector, self.departure = selector, departure
-        self._unshared = KEMSelector(unshared)
+    def __init__(self, selector: Selector, unshared: Evolutions) -> None:
+        self.selector, self._unshared = selector, KEMSelector(unshared)
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         selection = self.selector.select(x, y, previous)
-        return selection.with_unshared(self._unshared.select(x, y), self.departure)
+        return selection.with_unshared(self._unshared.select(x, y), DEPARTURE)

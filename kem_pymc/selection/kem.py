@@ -19,7 +19,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints, as_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints, as_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -184,7 +184,7 @@ class KEMSelector(PoolSelector):
             return selection
         return selection.with_unshared(self._unshared.select(x, y), self.departure)
 
-    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         parent = self._parent(previous)
         rounds = []
         for source in self._sources(parent):

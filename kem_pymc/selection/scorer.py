@@ -38,7 +38,7 @@ from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-from kem_pymc.selection.selector import Previous, UserPoints
+from kem_pymc.selection.selector import Previous, ScaledPoints
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -142,7 +142,7 @@ class Scorer:
         proposals: Sequence[Proposal],
         parent: Composition,
         previous: Previous,
-        points: UserPoints,
+        points: ScaledPoints,
     ) -> list[ScoredKernel]:
         """Fit and score every proposal.
 
@@ -159,7 +159,7 @@ class Scorer:
         previous : Selection, Composition, str or None
             If it is a Selection of the same composition as a proposal, its values are an additional
             starting point.
-        points : UserPoints
+        points : ScaledPoints
 
         Returns
         -------
@@ -194,7 +194,7 @@ class Scorer:
         ]
 
     def problem(
-        self, proposal: Proposal, parent: Composition, previous: Previous, points: UserPoints
+        self, proposal: Proposal, parent: Composition, previous: Previous, points: ScaledPoints
     ) -> FitProblem:
         """Return what a fit of one proposal needs; the arguments are those of :meth:`consider`."""
         coordinates = Coordinates(self.pool, proposal.composition)
@@ -207,7 +207,7 @@ class Scorer:
         return FitProblem(proposal, objective, pilot, starts)
 
     def shortlist(
-        self, proposals: Sequence[Proposal], count: int, points: UserPoints
+        self, proposals: Sequence[Proposal], count: int, points: ScaledPoints
     ) -> list[Proposal]:
         """Return the most plausible proposals of each status, in their original order.
 
@@ -220,7 +220,7 @@ class Scorer:
         proposals : sequence of Proposal
         count : int
             Maximum number of proposals of each status.
-        points : UserPoints
+        points : ScaledPoints
 
         Returns
         -------

@@ -53,7 +53,7 @@ class Selector(Protocol):
 
 
 @dataclass(frozen=True)
-class UserPoints:
+class ScaledPoints:
     """The points of one user, in scaled units.
 
     Attributes
@@ -102,12 +102,12 @@ class PoolSelector(Selector):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        points = UserPoints.of(x, y, self.shared)
+        points = ScaledPoints.of(x, y, self.shared)
         considered = tuple(self._consider(points, previous))
         seconds = time.perf_counter() - started
         return Selection(considered, self.pool, self.scaling, x, y, seconds, shared=self.shared)
 
-    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         """Return the compositions considered for data in scaled units, the best one first."""
         raise NotImplementedError
 

@@ -10,7 +10,7 @@ from kem_pymc.gp.fit import Fit
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
-from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
+from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints
 from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
 
 
@@ -85,7 +85,7 @@ class TwoLevelSelector(PoolSelector):
         model = self.part.model
         return f"TwoLevelSelector(shared={model.kernel.composition}, personal={model.personal})"
 
-    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         model = self.part.model
         coordinates = Coordinates(self.pool, model.personal)
         objective = points.objective(coordinates)

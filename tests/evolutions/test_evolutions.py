@@ -16,12 +16,6 @@ def test_probabilities_and_the_new_kernels_add_up_to_one():
         assert seen + learned.probability_of_new(parent) == pytest.approx(1)
 
 
-def test_probability_of_new_by_hand():
-    assert evolutions().probability_of_new("WHITE") == pytest.approx(2 / 7)
-    assert evolutions().probability_of_new(LIN) == pytest.approx(2 / 4)
-    assert evolutions().probability_of_new("PER0") == 1.0
-
-
 def test_probabilities_use_the_alpha_of_every_draw():
     learned = evolutions(concentration=(2.0, 0.5))
     children = by_name(learned.children(WHITE))

@@ -9,7 +9,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.files import check_settings, content_hash, is_deep, readable
+from kem_pymc.evolutions.files import check_settings, content_hash, is_deep
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from tests.evolutions.by_hand import WHITE, evolutions
@@ -149,11 +149,6 @@ def test_missing_files_are_refused(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(InputError, match=r"can't be read .*\. Give the file"):
             Evolutions.load(path)
-
-
-def test_readable_json_reads_back():
-    data = {"a": [{"b": 1}, {"b": [1.5]}], "c": {"d": "e"}, "f": [], "g": [1, 2]}
-    assert json.loads(readable(data)) == data
 
 
 SETTINGS = {

@@ -12,7 +12,6 @@ from kem_pymc.gp.maximise import (
     climb,
     maximise,
     newton_step,
-    update,
 )
 from kem_pymc.gp.problem import normal_prior
 from tests.gp.objectives import objective
@@ -80,15 +79,6 @@ def test_the_highest_of_several_optima_is_kept():
     assert np.ptp(heights) > 1
     _, likelihood, prior, *_ = maximise(problem, starts, 6, low, high)
     assert likelihood + prior == pytest.approx(max(heights), abs=1e-4)
-
-
-def test_a_slope_that_rises_leaves_the_curvature_positive():
-    """Powell's damping: along the move a fifth of the curvature is left."""
-    before = positive_definite(1)
-    after, moved = before.copy(), np.array([0.2, -0.1, 0.3])
-    update(after, moved, -before @ moved, False)
-    assert moved @ after @ moved == pytest.approx(0.2 * moved @ before @ moved, rel=1e-12)
-    assert np.linalg.eigvalsh(after).min() > 0
 
 
 def test_steps_solve_the_model_of_the_coordinates_that_are_free():

@@ -22,8 +22,3 @@ def test_selection_averages_over_models_by_score(found):
         assert row.weight >= 0.01
     assert sum(row.weight for row in rows) > 0.9
     assert str(found.selection.composition) == f"CONST + {found.best}"
-
-
-def test_shown(found):
-    assert str(found.best) in repr(found)
-    assert "log evidence" in found._repr_html_()

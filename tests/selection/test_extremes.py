@@ -38,18 +38,6 @@ def test_users_with_few_or_repeated_rows(learned, x):
     assert all(sound(selection, np.linspace(-1, 4, 5)) for selection in trajectory)
 
 
-@pytest.mark.integration
-def test_a_user_with_thousands_of_rows(learned):
-    rng = np.random.default_rng(0)
-    x = np.sort(rng.uniform(0, 10, 2000))
-    y = np.sin(x) + rng.normal(0, 0.1, 2000)
-    selector = KEMSelector(learned, criterion="bic", runs=1, max_candidates=1)
-    selection = selector.select(x, y)
-    inside = np.linspace(1, 9, 20)
-    assert sound(selection, inside)
-    assert np.abs(selection.predict(inside).mean - np.sin(inside)).max() < 0.2
-
-
 @pytest.mark.parametrize("far", [1e13, 1e100, 1e200, 1e308, -1e200])
 @pytest.mark.parametrize("single", [True, False])
 def test_far_inputs_have_finite_predictions_or_are_refused(learned, far, single):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import norm
 
 from kem_pymc import priors
 from kem_pymc.errors import InputError
@@ -17,7 +17,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked, study_prior
-from kem_pymc.selection.selector import UserPoints
+from kem_pymc.selection.selector import ScaledPoints
 from tests.gp.objectives import coordinates, data, gradient, scattered, stand_in_priors
 from tests.selection.pilots import POOL, evidence_at, pilot_cluster, row, user, with_clusters
 
@@ -86,15 +86,6 @@ def test_map_uses_the_studys_priors(learned):
         evidence = evidence_at(where, x, y, values, own)
         expected = evidence + math.log(chosen.probability)
         assert chosen.score == pytest.approx(expected, abs=1e-3)
-
-
-def test_white_data_have_the_likelihood_of_white_noise(learned):
-    x, y = user(10)
-    with_white = with_clusters(learned, pilot_cluster(0, "WHITE", "WHITE", 5, 3.0))
-    chosen = row(KEMSelector(with_white).select(x, y), "WHITE")
-    gram = chosen.noise * np.eye(10)
-    assert chosen.log_likelihood == pytest.approx(multivariate_normal(None, gram).logpdf(y))
-    assert chosen.n_parameters == 1
 
 
 def considered(name, score, amplitude=1.0):
@@ -168,7 +159,7 @@ def test_the_shortlist_is_by_status_and_in_order():
             )
             < count
         ]
-        found = scorer.shortlist(options, count, UserPoints(x, y))
+        found = scorer.shortlist(options, count, ScaledPoints(x, y))
         assert [options.index(own) for own in found] == expected
 
 
