@@ -27,16 +27,3 @@ def test_report_of_what_fit_and_select_wrote(results, tmp_path):
     assert "exists" in refused(run("report", results))
     fine("report", results, "--out", tmp_path / "r.html")
     assert (tmp_path / "r.html").read_bytes() == page.read_bytes()
-
-
-def test_folders_without_results_are_refused(tmp_path):
-    assert "no folder" in refused(run("report", tmp_path / "none"))
-    assert "contains no evolutions.json" in refused(run("report", tmp_path))
-    assert not any(tmp_path.iterdir())
-
-
-def test_places_that_cant_be_written_are_refused(results, tmp_path):
-    assert "can't be written" in refused(
-        run("report", results, "--out", tmp_path / "no" / "r.html")
-    )
-    assert "is a folder" in refused(run("report", results, "--out", tmp_path))

@@ -4,10 +4,8 @@ import math
 
 import arviz as az
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
-import xarray as xr
 from scipy import stats
 
 from kem_pymc.diagnostics.power_scaling import log_prior_group
@@ -80,30 +78,12 @@ def test_terms_and_likelihood_add_up_where_the_concentration_is_learned(cohort, 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # 40 draws of a tiny study
 def test_arviz_scales_the_prior(sampled):
-    """ArviZ scales the named term and the likelihood alone: fails where terms change places."""
+    """Fails where ArviZ takes no notice of the groups, or of the names of terms."""
     model, idata = sampled
     groups = log_prior_group(log_likelihood_group(idata), model)
-    asked = {"var_names": ["n_clusters", "noise_sd"], "round_to": 6}
-    posterior = idata["posterior"].to_dataset()
-    inclusion, label = posterior["inclusion"].values, posterior["assignment"].values
-    noise = posterior["noise"].values
-    of_noise = np.zeros(label.shape[:2])
-    users, steps = label.shape[2:]
-    for u, t in np.ndindex(users, steps):
-        size = inclusion[:, :, u, t - 1].sum(axis=-1) if t else np.zeros(label.shape[:2], int)
-        for at in np.argwhere(label[:, :, u, t] == u * steps + t):
-            c, d = at
-            of_noise[c, d] += noise_by_hand(noise[c, d, u, t], size[c, d])
-    likelihood = posterior["dataset_log_likelihood"].sum(["user", "time_step"])
-    first = np.log(posterior["noise"].isel(user=0, time_step=0, drop=True))
-    mine = xr.DataTree.from_dict(
-        {
-            "posterior": posterior[["n_clusters"]].assign(noise_sd=first),
-            "log_prior": xr.Dataset({"noise": (("chain", "draw"), of_noise)}),
-            "log_likelihood": xr.Dataset({"targets": likelihood}),
-        }
+    asked = {"var_names": ["n_clusters", "log_joint"], "round_to": 6}
+    every, noise = (
+        az.psense_summary(groups, prior_var_names=names, **asked) for names in (None, ["noise"])
     )
-    groups["posterior"] = mine["posterior"]
-    found = az.psense_summary(groups, prior_var_names=["noise"], **asked)
-    pd.testing.assert_frame_equal(found, az.psense_summary(mine, **asked))
-    assert not found["prior"].equals(az.psense_summary(groups, **asked)["prior"])  # all terms
+    assert noise["likelihood"].equals(every["likelihood"])
+    assert not noise["prior"].equals(every["prior"])

@@ -20,17 +20,14 @@ def test_a_learned_concentration_is_a_quantity(mixed):
     assert row["r_hat"] > RHAT
 
 
-def test_a_learned_concentration_has_to_be_there():
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("noise", "lacks variables"), ("concentration", "lacks the variable concentration")],
+)
+def test_variables_have_to_be_there(name, words):
     tree = posterior_of(*mixing(), concentration=np.ones((4, 200)))
-    tree["posterior"] = tree["posterior"].to_dataset().drop_vars("concentration")
-    with pytest.raises(InputError, match="lacks the variable concentration"):
-        diagnose(tree)
-
-
-def test_something_else_is_refused(mixed):
-    tree = mixed.copy()
-    tree["posterior"] = tree["posterior"].to_dataset().drop_vars("noise")
-    with pytest.raises(InputError, match="lacks variables"):
+    tree["posterior"] = tree["posterior"].to_dataset().drop_vars(name)
+    with pytest.raises(InputError, match=words):
         diagnose(tree)
 
 

@@ -167,16 +167,6 @@ def test_files(evidence, name, tmp_path):
         assert f"## {title}" in page
 
 
-@pytest.mark.integration
-def test_figure_4_is_the_mean_over_users(evidence):
-    own = evidence("kem-fig4")
-    shown = FIGURES["kem-fig4"](own).tables["Mean test log-likelihood"]
-    assert set(shown.index) == {"KEM", "Stratified", "Final", "Memoryless", "ARD"}
-    table = own.selections
-    table = table[(table["method"] == "Final") & (table["time_step"] == 1)]
-    assert shown.loc["Final", 2].startswith(f"{table['log_likelihood'].mean():.2f} ± ")
-
-
 @pytest.mark.parametrize(
     ("composition", "truth", "expected"),
     [

@@ -44,21 +44,13 @@ def test_mean_bands_points_and_truth_are_those_of_the_selection(make_selection, 
     np.testing.assert_allclose(line(ax, "data").get_xydata(), np.column_stack([x[:, 0], y]))
     np.testing.assert_allclose(line(ax, "mean").get_ydata(), predicted.mean)
     np.testing.assert_allclose(line(ax, "truth").get_ydata(), np.sin(3 * at))
+    assert line(ax, "truth").get_color() == "black"
     noisy = np.sqrt(predicted.sd**2 + predicted.noise)
     for label, sd in (("function ± 2 sd", predicted.sd), ("observation ± 2 sd", noisy)):
         borders = band(ax, label)
         for i in (3, 7):
             expected = predicted.mean[i] - 2 * sd[i], predicted.mean[i] + 2 * sd[i]
             assert borders[round(grid[i], 9)] == pytest.approx(expected)
-
-
-def test_points_are_crosses_the_mean_is_dotted_and_the_truth_black(make_selection, points):
-    ax = predictions(make_selection("SE0", *points(6)), truth=([0, 1], [0, 1]))
-    assert line(ax, "data").get_marker() == "x"
-    assert line(ax, "data").get_linestyle() == "None"
-    assert line(ax, "mean").get_linestyle() == ":"
-    assert line(ax, "truth").get_linestyle() == "-"
-    assert line(ax, "truth").get_color() == "black"
 
 
 def test_the_grid_spans_points_and_truth(make_selection, points):
