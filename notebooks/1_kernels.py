@@ -31,6 +31,7 @@ import kem_pymc as kem
 from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.selection.scorer import Proposal, Scorer
+from kem_pymc.selection.selector import ScaledPoints
 
 # %matplotlib inline
 
@@ -213,7 +214,8 @@ class Always:
     def select(self, x, y, previous=None):
         """Return the fit to one user's points."""
         only = Proposal(self.composition, "fixed", 1.0, self.start)
-        fitted = self.scorer.consider([only], kem.Composition(), previous, x, y)
+        points = ScaledPoints(x, y)
+        fitted = self.scorer.consider([only], kem.Composition(), previous, points)
         return kem.Selection(tuple(fitted), known, kem.Scaling.identity(1), x, y, run_time=0)
 
 

@@ -139,7 +139,7 @@ for name, found in {"half": half, "all": diagnosis}.items():
     table = found.convergence
     worst, least = table["r_hat"].max(), table["ess_bulk"].min()
     print(f"{name:5} worst R-hat {worst:.2f}, least ESS {least:.0f}, ", end="")
-    print(f"largest difference of an edge between chains {found.edge_agreement:.2f}")
+    print(f"largest difference of an edge between chains {found.edges['difference'].max():.2f}")
 
 # %% [markdown]
 # R-hat should fall and ESS grow about in proportion. If they do, more draws will suffice. If the
