@@ -10,7 +10,7 @@ import kem_pymc as kem
 from kem_pymc._system.display import Display, Listing, from_to, number, some
 from kem_pymc.diagnostics.representative import representative
 from kem_pymc.gp.prediction import Component, Prediction
-from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from tests.cohorts import cohort
 from tests.diagnostics.conftest import mixing, posterior_of
@@ -49,7 +49,6 @@ MADE = {
     "pool": lambda: CandidatePool.from_base(["LIN", "SE"], dimension=2, interactions=True),
     "composition": lambda: Composition.parse("LIN0 + PER0 x SE1"),
     "white": Composition,
-    "candidate": lambda: Candidate.parse("PER0 x SE1"),
     "priors": lambda: kem.priors.synthetic(),
     "evolutions": evolved,
     "diagnosis": diagnosed,
