@@ -30,7 +30,7 @@ Names = Annotated[list[str] | None, BeforeValidator(listed)]
 
 
 class Table(BaseModel, extra="forbid", frozen=True):
-    """A table in a file, and how commands are told to read it: their options, by name."""
+    """A table in a file, and the options with which commands read it, by name."""
 
     data: Path | None = None
     user: str | None = None
