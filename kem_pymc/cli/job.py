@@ -75,7 +75,7 @@ class Job(Table, frozen=True):
     cores: PositiveInt | None = None
     seed: NonNegativeInt | None = None
     out: Path
-    directory: str
+    directory: str = Field(min_length=1)
     command: str
 
     @classmethod

@@ -106,7 +106,7 @@ def test_new_users_have_the_pilot_users_levels(results, tmp_path):
     assert by_user.loc["S1", "mean"] == pytest.approx(32, abs=2)
     fine("report", folder, "--overwrite")
     page = (folder / "report.html").read_text()
-    assert "<td>Male - Female</td>" in page
+    assert ">Male - Female</td>" in page
     assert "differences between levels of Sex" in page
 
 
