@@ -10,6 +10,7 @@
 #       draws: 40
 #       tune: 40
 #       chains: 2
+#       cores: 1
 #       pilot_users: 4
 #       test_users: 3
 #       time_steps: 4
@@ -54,6 +55,7 @@ tune = 100
 chains = 4
 steps = 1000  # number of steps of a Memoryless search
 seed = 0
+cores = None  # as many as the machine has
 
 # %% [markdown]
 # ## Two studies
@@ -111,7 +113,8 @@ for name in studies:
 def learn(model):
     """Return the evolutions of a model."""
     settings = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
-    return kem.Evolutions.from_posterior(kem.sample(model, **settings, progress=False))
+    idata = kem.sample(model, **settings, cores=cores, progress=False)
+    return kem.Evolutions.from_posterior(idata)
 
 
 def selectors(study):

@@ -13,6 +13,7 @@
 #       draws: 30
 #       tune: 20
 #       chains: 2
+#       cores: 1
 #       final_draws: 60
 #   kernelspec:
 #     display_name: Python 3
@@ -55,6 +56,7 @@ tune = 200
 chains = 2
 final_draws = 1000
 seed = 0
+cores = None  # as many as the machine has
 
 # %%
 pilot, test = energy(seed=0)
@@ -83,7 +85,7 @@ settings = {
     "smaller amplitudes": (1.0, base.replace(amplitude=pm.LogNormal.dist(-0.5, 1))),
     "smaller noise": (1.0, base.replace(noise=steady)),
 }
-sampler = {"tune": tune, "chains": chains, "progress": False}
+sampler = {"tune": tune, "chains": chains, "cores": cores, "progress": False}
 posteriors = {
     name: kem.sample(
         kem.EvolutionModel(pilot, pool, table, alpha),
