@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.kem.panel import panel
 from kem_pymc import datasets
 from kem_pymc.comparison.study import Study, until_features_vary
 from kem_pymc.data.cohort import Cohort, Split
@@ -114,7 +115,7 @@ def _synthetic(
 
 def _panel(rng: np.random.Generator, *, pilot_users: int, test_users: int, **options: Any) -> Split:
     # Split from one cohort, because pilot and test users have the same shared function.
-    cohort = datasets.panel(users=pilot_users + test_users, seed=rng, **options)
+    cohort = panel(users=pilot_users + test_users, seed=rng, **options)
     pilot, test = cohort.users[:pilot_users], cohort.users[pilot_users:]
     return Split(cohort.subset(pilot), cohort.subset(test))
 

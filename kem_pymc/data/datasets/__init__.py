@@ -9,7 +9,6 @@ from kem_pymc.data.datasets.files import (
     read_csv,
 )
 from kem_pymc.data.datasets.longitudinal import chick_weight, orthodont, sleepstudy, theoph
-from kem_pymc.data.datasets.panel import panel
 from kem_pymc.data.datasets.pools import default_pool
 from kem_pymc.data.datasets.simulate import Truth, synthetic
 from kem_pymc.data.datasets.split import split_table
@@ -24,7 +23,6 @@ __all__ = [
     "find_file",
     "not_csv",
     "orthodont",
-    "panel",
     "read_csv",
     "sleepstudy",
     "split_table",

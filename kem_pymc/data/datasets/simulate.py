@@ -45,7 +45,7 @@ class Truth:
     y_test : ndarray, shape (U, m)
         `f_test` with noise.
     shared_test : ndarray, shape (m,), optional
-        Part of `f_test` that all users share, for cohorts from :func:`panel`.
+        Part of `f_test` that all users share.
     """
 
     compositions: tuple[str, ...]

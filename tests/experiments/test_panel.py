@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc.data.datasets import panel
-from kem_pymc.data.datasets.panel import EARLIEST, LATEST, PANELS, hyperparameters, noise, rise
+from experiments.kem.panel import EARLIEST, LATEST, PANELS, hyperparameters, noise, panel, rise
 from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Composition
