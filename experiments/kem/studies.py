@@ -132,6 +132,6 @@ LOADERS: dict[str, Callable[..., Split]] = {
     for loader in (
         *(loaders.energy, loaders.housing, loaders.fires, loaders.concrete),
         *(loaders.mimic, loaders.mimic_demo, loaders.heartsteps, loaders.heartsteps_daily),
-        *(datasets.sleepstudy, datasets.chick_weight, datasets.orthodont, datasets.theoph),
+        *(loaders.sleepstudy, loaders.chick_weight, loaders.orthodont, loaders.theoph),
     )
 }

@@ -1,4 +1,4 @@
-"""Loaders of the data of the paper's studies, and their candidate pools.
+"""Loaders of the data of the paper's studies and of R's tables, and their candidate pools.
 
 Each loader reads files from the data home (see :func:`kem_pymc.data.datasets.data_home`), which its
 docstring lists, and returns pilot and test users. Study files import this package as ``loaders``,
@@ -8,6 +8,7 @@ since Python finds what is beside them; all else in the repository imports ``mod
 from .days import PAPER_DAYS, DayCounts
 from .heartsteps import heartsteps
 from .heartsteps_daily import heartsteps_daily
+from .longitudinal import chick_weight, orthodont, sleepstudy, theoph
 from .mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
 from .pools import candidates
 from .uci import concrete, energy, fires, housing
@@ -18,6 +19,7 @@ __all__ = [
     "Counts",
     "DayCounts",
     "candidates",
+    "chick_weight",
     "concrete",
     "energy",
     "fires",
@@ -26,4 +28,7 @@ __all__ = [
     "housing",
     "mimic",
     "mimic_demo",
+    "orthodont",
+    "sleepstudy",
+    "theoph",
 ]

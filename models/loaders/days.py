@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from kem_pymc.data.datasets import Split, split_table
+from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder, read_csv
-from kem_pymc.data.datasets.split import Seed
+
+from .split import Seed, split_table
 
 SOURCE = "https://github.com/klasnja/HeartStepsV1"
 

@@ -10,10 +10,10 @@ import pandas as pd
 
 from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder
-from kem_pymc.data.datasets.split import Seed
 from kem_pymc.errors import InputError
 
 from .days import SOURCE, Callback, filtered, read_days
+from .split import Seed
 
 STEPS = ("user.index", "steps.utime.local", "steps")
 PHONE = ("user.index", "steps.utime", "steps")

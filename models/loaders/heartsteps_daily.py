@@ -9,9 +9,9 @@ import pandas as pd
 
 from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder
-from kem_pymc.data.datasets.split import Seed
 
 from .days import Callback, filtered, read_days
+from .split import Seed
 
 #: Features of HeartSteps daily steps. The first 12 are numbers, the last 5 binary.
 HEARTSTEPS_DAILY = (

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.datasets import Split, split_table
+from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder, read_csv
-from kem_pymc.data.datasets.split import Seed
 from kem_pymc.errors import InputError
 
 from .mimic_files import STAY, find_mimic, read_chart, read_diagnoses, read_infusions
+from .split import Seed, split_table
 
 
 class Item(NamedTuple):

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc import Cohort
-from kem_pymc.data.datasets import Split, split_table
+from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder, read_csv
-from kem_pymc.data.datasets.split import Seed
 from kem_pymc.errors import InputError
+
+from .split import Seed, split_table
 
 ENERGY = (
     "relative_compactness",

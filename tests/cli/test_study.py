@@ -41,7 +41,7 @@ def test_sampler_and_command_line(study, tmp_path):
         ("kem.datasets.Synthetic()", "fails in line 5: AttributeError"),
         ("model = (", "isn't valid Python in line 5"),
         ('kem.CandidatePool(["COS0"])', "'COS0' is not a base kernel"),
-        ('kem.datasets.theoph("nowhere")', "There is no file"),
+        ('kem.datasets.find_file("no.csv", source="R")', "There is no file"),
     ],
 )
 def test_what_is_wrong(study, line, complaint, tmp_path):

@@ -7,16 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import (
-    DataFileNotFoundError,
-    Split,
-    chick_weight,
-    data_home,
-    orthodont,
-    sleepstudy,
-    theoph,
-)
+from kem_pymc.data.datasets import DataFileNotFoundError, Split, data_home
 from kem_pymc.errors import InputError
+from models.loaders import chick_weight, orthodont, sleepstudy, theoph
 
 
 class Case(NamedTuple):

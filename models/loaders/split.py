@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.cohort import Cohort, Split
+from kem_pymc import Cohort
+from kem_pymc.data.datasets import Split
 from kem_pymc.errors import InputError
 
 type Seed = int | np.random.Generator

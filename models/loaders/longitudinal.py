@@ -4,9 +4,10 @@ Each loader reads one CSV file from the folder ``longitudinal`` of the data home
 users at random into pilot and test users. By default every row is a time step.
 """
 
-from kem_pymc.data.cohort import Split
+from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder, read_csv
-from kem_pymc.data.datasets.split import Seed, split_table
+
+from .split import Seed, split_table
 
 SOURCE = "https://github.com/vincentarelbundock/Rdatasets"
 
