@@ -7,23 +7,28 @@ import pandas as pd
 from rich.console import Console
 
 #: Elements without an end.
-EMPTY = {"br"}
+VOID = ("meta", "link", "img", "br", "input", "hr")
 
 
-class Reader(HTMLParser):
-    """Checks that elements close in order; keeps tables as rows of texts, and all other text."""
+class Page(HTMLParser):
+    """A page's elements, which must close in order, its texts, and its tables as rows of texts.
 
-    def __init__(self):
-        super().__init__()
-        self.open, self.seen, self.tables, self.text = [], set(), [], ""
+    `beside` are the texts outside of tables.
+    """
 
-    def handle_starttag(self, tag, attrs):
-        self.seen.add(tag)
-        assert {name for name, _ in attrs} <= {"style"}, attrs
-        assert all("color" not in value and "url" not in value for _, value in attrs)
-        if tag in EMPTY:
-            return
-        self.open.append(tag)
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts, self.beside, self.tables = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(set(names)) == len(names), (tag, names)
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
         if tag == "table":
             self.tables.append([])
         elif tag == "tr":
@@ -31,26 +36,39 @@ class Reader(HTMLParser):
         elif tag in ("td", "th"):
             self.tables[-1][-1].append("")
 
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
 
-    def handle_data(self, data):
-        if self.open[-1] in ("td", "th"):
-            self.tables[-1][-1][-1] += data
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, text):
+        if not {"script", "style"} & set(self.open):
+            self.texts.append(text)
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1] += text
         else:
-            self.text += data + "\n"
+            self.beside.append(text)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def read(shown):
     """Return a shown object's HTML as the text beside its tables, and its tables."""
-    reader = Reader()
-    reader.feed(shown._repr_html_())
-    reader.close()
-    assert reader.open == []
-    assert "script" not in reader.seen
-    frames = [pd.DataFrame(rows[1:], columns=rows[0]) for rows in reader.tables]
-    assert all(len(set(map(len, rows))) == 1 for rows in reader.tables)
-    return reader.text, frames
+    page = Page(shown._repr_html_())
+    for tag, attributes in page.elements:
+        assert tag != "script"
+        assert attributes.keys() <= {"style"}, attributes
+        assert not any("color" in value or "url" in value for value in attributes.values())
+    assert all(len(set(map(len, rows))) == 1 for rows in page.tables)
+    return "\n".join(page.beside), [
+        pd.DataFrame(rows, columns=names) for names, *rows in page.tables
+    ]
 
 
 def printed(shown, width=120):

@@ -114,15 +114,6 @@ def clusterings(
             yield labels, compositions, weight
 
 
-def _parents(problem: Problem, compositions: dict[int, Composition]) -> dict[int, Composition]:
-    nothing = (False,) * len(problem.enter)
-    return {
-        d: compositions[d - 1] if step else nothing
-        for d, step in enumerate(problem.step)
-        if not step or d - 1 in compositions
-    }
-
-
 def _normalised(weights: dict[Clustering, float]) -> dict[Clustering, float]:
     top = max(weights.values())
     total = sum(math.exp(w - top) for w in weights.values())

@@ -4,7 +4,6 @@ import json
 import shutil
 import warnings
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from kem_pymc.runs.sampling import sample
 from kem_pymc.selection import online
 from kem_pymc.selection.kem import KEMSelector
 from tests.plots.conftest import shared_by_three_features
+from tests.shown import Page
 
 #: Names of users, features and the target, as a hostile table might have them.
 USER = "<script>alert(1)</script>"
@@ -84,45 +84,6 @@ def wide_study(tmp_path_factory) -> Path:
     """Results of a study of three features."""
     names = (FEATURE, "age", "a_feature_with_quite_a_long_name_indeed")
     return fitted(tmp_path_factory.mktemp("wide"), names, ("LIN0", "SE1", "LIN0 x SE2", "ARD"))
-
-
-#: Elements that need no end.
-VOID = ("meta", "link", "img", "br", "input", "hr")
-
-
-class Page(HTMLParser):
-    """The elements of a page, and whether they are nested as they should be."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.elements, self.texts = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        names = [name for name, _ in attributes]
-        assert len(set(names)) == len(names), (tag, names)
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag, tag
-
-    def handle_data(self, text):
-        if not {"script", "style"} & set(self.open):
-            self.texts.append(text)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.texts).split())
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import kem_pymc as kem
 from kem_pymc.plots.report.gather import Material, planned_chains
 from kem_pymc.plots.report.report import report
 from tests.evolutions.by_hand import evolutions
-from tests.plots.report.conftest import Page
 from tests.refusals import refused
+from tests.shown import Page
 
 
 def test_a_posterior_will_do(study, tmp_path):

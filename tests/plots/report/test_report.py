@@ -16,8 +16,9 @@ from kem_pymc.plots.report import sections
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.plots.report.report import report
 from tests.evolutions.by_hand import LIN, SE, WHITE, cluster, evolutions
-from tests.plots.report.conftest import FEATURE, TARGET, USER, Page
+from tests.plots.report.conftest import FEATURE, TARGET, USER
 from tests.refusals import refused
+from tests.shown import Page
 
 
 def test_all_sections_are_there(page):
