@@ -91,17 +91,9 @@ def test_figures(rows):
     assert list(table.index) == ["LBO", "SGP", "Random"]
 
 
-REGISTRY = Sequences(
-    overlaps=[2],
-    methods={
-        "SGP": Optimiser(method="gp"),
-        "Random": Optimiser(method="random"),
-    },
-    functions=2,
-    evaluations=6,
-    trials=2,
-    quick_evaluations=6,
-    quick_trials=1,
+NETLESS = {name: method for name, method in SMALL.methods.items() if name != "LBO"}
+REGISTRY = SMALL.model_copy(
+    update={"noises": [], "overlaps": [2], "methods": NETLESS, "evaluations": 6}
 )
 
 

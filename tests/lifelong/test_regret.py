@@ -12,14 +12,6 @@ from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.lifelong.training import training
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    yield
-    optuna.logging.set_verbosity(before)
-
-
 def regret(own, functions, ranges, evaluations):
     """Return logs of what the smallest values lie above the minima, for each function."""
     above = []

@@ -26,14 +26,6 @@ SPACE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    yield
-    optuna.logging.set_verbosity(before)
-
-
 def objective(shift=0.0):
     def value(trial):
         x = trial.suggest_float("x", 0.01, 10, log=True)

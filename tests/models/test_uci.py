@@ -127,12 +127,7 @@ class TestEachStudy:
 class TestFires:
     def test_each_region_gives_half_of_the_pilot_and_of_the_test_users(self, home):
         for cohort in (cohort for seed in range(4) for cohort in fires(home, seed)):
-            assert [user.startswith("Bejaia") for user in cohort.users] == [
-                True,
-                True,
-                False,
-                False,
-            ]
+            assert [user.startswith("Bejaia") for user in cohort.users] == [True] * 2 + [False] * 2
             for user, numbers in zip(cohort.users, row_numbers(cohort), strict=True):
                 assert {n < 122 for n in numbers} == {user.startswith("Bejaia")}
 
