@@ -134,9 +134,9 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     final, unshared = (runs[name].idata if name in runs else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
     diagnosis = diagnose(idata)
-    apart = " ".join(disagreements(diagnosis))
-    if apart:  # kem select warns of it, too
-        learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
+    disagreement = " ".join(disagreements(diagnosis))
+    if disagreement:  # kem select warns of it, too
+        learned = replace(learned, settings={**learned.settings, DISAGREE: disagreement})
     learned.save(folder / EVOLUTIONS)
     for name, run in runs.items():
         run.idata.to_zarr(folder / f"{name or 'posterior'}.zarr")
@@ -145,7 +145,7 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
         save_figure(evolution_graph(learned), folder / "evolutions.png")
     screen.parts(diagnosis)
     screen.evolutions(learned)
-    (screen.warn if apart else screen.info)(verdict(idata, apart, out))
+    (screen.warn if disagreement else screen.info)(verdict(idata, disagreement, out))
     return learned
 
 
@@ -156,10 +156,10 @@ def summary(idata: xr.DataTree) -> pd.DataFrame:
     return table[table["mean"].notna()]  # NaN at time steps that a user lacks
 
 
-def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
+def verdict(idata: xr.DataTree, disagreement: str, out: Path) -> str:
     """Return a sentence or two on whether the chains agree, with advice if they don't.
 
-    `apart` is what :func:`kem_pymc.diagnostics.diagnosis.disagreements` returns, as text.
+    `disagreement` is what :func:`kem_pymc.diagnostics.diagnosis.disagreements` returns, as text.
     """
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -171,10 +171,10 @@ def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
         for name, value in scalar_r_hats(idata).items()
     }
     still = [text for text, value in rhat.items() if value > RHAT]
-    if still and not apart:
-        apart = f"The chains still differ in {' and '.join(still)}."
-    if apart:
-        return f"{apart} {REMEDY} For details, run `{command}`."
+    if still and not disagreement:
+        disagreement = f"The chains still differ in {' and '.join(still)}."
+    if disagreement:
+        return f"{disagreement} {REMEDY} For details, run `{command}`."
     return (
         f"The chains agree in {', '.join([*rhat, 'the graph'])} and which parts matter. "
         f"To check every dataset, run `{command}`."

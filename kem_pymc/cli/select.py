@@ -121,10 +121,11 @@ def select(
     check_users(cohort, learned)
     if predictions is not None:
         check_names(cohort)
-    apart = learned.settings.get(folders.DISAGREE)
-    if apart:
+    disagreement = learned.settings.get(folders.DISAGREE)
+    if disagreement:
         screen.warn(
-            f"{apart} These selections average over all chains nevertheless. {folders.REMEDY}"
+            f"{disagreement} These selections average over all chains nevertheless. "
+            f"{folders.REMEDY}"
         )
     coming = None
     if future is not None:

@@ -13,7 +13,7 @@ from kem_pymc.errors import InputError
 LARGEST = 1e12
 
 
-def new_inputs(x: npt.ArrayLike, dimension: int) -> np.ndarray:
+def input_rows(x: npt.ArrayLike, dimension: int) -> np.ndarray:
     """Return inputs, shape (m, D) or (m,) if D is 1, as a float64 array (m, D).
 
     Raises
@@ -51,7 +51,7 @@ def check_points(
         If there are no points, the shapes don't fit, or a value isn't a finite number of at most
         1e12 in size.
     """
-    x, y = new_inputs(x, dimension), number_array("targets", y)
+    x, y = input_rows(x, dimension), number_array("targets", y)
     if y.shape != (len(x),) or not len(y):
         raise InputError(
             f"There are inputs of shape {x.shape} and targets of shape {y.shape}. "

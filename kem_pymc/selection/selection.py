@@ -13,7 +13,7 @@ from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import new_inputs
+from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints
@@ -148,7 +148,7 @@ class Selection(Displayed):
             If the inputs don't have one column per feature, aren't finite numbers, or are so large
             that the prediction isn't finite.
         """
-        x_new = new_inputs(x, self.pool.dimension)
+        x_new = input_rows(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
             prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
             finite = np.isfinite([prediction.mean, prediction.sd]).all()

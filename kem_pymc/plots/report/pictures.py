@@ -23,15 +23,19 @@ SETTINGS: Any = {
 METADATA: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 #: What a page doesn't need: styles of matplotlib's, names of artists, links that open another
-#: window, spaces, and digits of coordinates beyond a hundredth of a point.
+#: window, the font (the page's style names it), turns by nothing, spaces, and digits of coordinates
+#: beyond a tenth of a point.
 _SHORTER = {
     r"(?s)<defs>\s*<style.*?</style>\s*</defs>": "",
     r'<g id="[^"]*"': "<g",
     r' target="_blank"': "",
     r"xlink:href": "href",
+    r" font-family: [^;]*;": "",
+    r' transform="rotate\(-0 [^"]*"': "",
     r"\s+": " ",
     r"> <": "><",
-    r"(\d\.\d\d)\d+(?=[^<>]*>)": r"\1",
+    r"(?<=[:;]) (?=[^<>]*>)": "",
+    r"(\d\d\.\d|\d\.\d\d)\d+(?=[^<>]*>)": r"\1",
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import new_inputs
+from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
@@ -158,7 +158,7 @@ class EvolvedSelection:
             If the inputs don't have one column per feature or aren't finite numbers, or the best
             kernel has no finite covariance there.
         """
-        at = self.scaling.inputs(new_inputs(x, self.x.shape[1]))
+        at = self.scaling.inputs(input_rows(x, self.x.shape[1]))
         made = [predict(self.best, self.x, self.y, at, include_noise)]
         weights = [self.kernels[0][1]]
         for kernel, weight in () if single else self.kernels[1:]:
