@@ -17,7 +17,7 @@ from kem_pymc._system.files import write_atomically
 from kem_pymc.comparison.methods import Method, Sampling, Training
 from kem_pymc.comparison.output import Evidence
 from kem_pymc.comparison.stored import digest
-from kem_pymc.comparison.task import FULL, QUICK, ComparisonTask, Scale, tasks_of
+from kem_pymc.comparison.task import FULL, ComparisonTask, Scale, tasks_of
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.priors import Priors
 
@@ -30,7 +30,7 @@ QUICK_STEPS = 200
 #: Sampling of the joint posterior, and for previews.
 SCALES = {
     False: replace(FULL, sampling=FULL.sampling | {"joint": Sampling(2, 500, 100)}),
-    True: replace(QUICK, sampling=QUICK.sampling | {"joint": Sampling(2, 10, 10)}),
+    True: Scale({"cut": Sampling(2, 20, 20), "joint": Sampling(2, 10, 10)}, trials=1, test_users=3),
 }
 
 
