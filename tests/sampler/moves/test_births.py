@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 
 from kem_pymc._system.jit.decorators import compiled
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves.births import draw_birth, log_birth
 from tests.sampler.moves.by_hand import included, places, prior, seated, unit
 from tests.sampler.moves.by_hand import log_birth as log_birth_by_hand
@@ -14,9 +16,16 @@ LABELS = ["abc", "ad", "ebc"]
 OTHERS = {"b": ["LIN0 x PER0"], "c": ["SE0", "LIN0 x PER0"], "d": []}
 
 
+@pytest.fixture(scope="module")
+def engine(cohort, table):
+    """Candidates of which a factor may have several relatives."""
+    pool = CandidatePool(["LIN0", "SE0", "LIN0 x PER0", "LIN0 x SE0"])
+    return Engine(cohort, pool, table, 1.3, 1.0)
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 @pytest.mark.parametrize("candidate", ["LIN0", "SE0", "LIN0 x PER0"])
-@pytest.mark.parametrize("own", [[], ["LIN0"], ["LIN0", "SE0"], ["LIN0 x PER0"]])
+@pytest.mark.parametrize("own", [[], ["LIN0"], ["LIN0", "LIN0 x SE0"], ["LIN0 x PER0"]])
 def test_densities_are_those_by_hand(engine, candidate, own, first):
     """A share, a scale or a source that is another, or no mean over sources, would show."""
     own = [name for name in own if name != candidate]
@@ -25,23 +34,18 @@ def test_densities_are_those_by_hand(engine, candidate, own, first):
     changed = np.isin(np.arange(len(state.free)), clusters)
     c = engine.pool.names.index(candidate)
     row = 0 if first else 1
-    sources = [
-        state.theta_unconstrained[s]
-        for s in np.unique(state.assignment[[1, 2, 4]])
-        if state.included[s, c]
-    ]
+    others = np.unique(state.assignment[[1, 2, 4]])
+    sources = [state.theta_unconstrained[s] for s in others if state.included[s, c]]
     rng = np.random.default_rng(4)
     for near in (False, True):
-        theta = state.theta_unconstrained[clusters] + rng.normal(
-            0, 0.7, (2, state.theta_unconstrained.shape[1])
-        )
+        theta = state.theta_unconstrained[clusters]
+        theta = theta + rng.normal(0, 0.7, theta.shape)
         if near and sources:
             theta[row] = sources[-1] + 0.05  # where copies have most of the density
         values = [*sources] if first else [*sources, theta[0]]
-        by_hand = log_birth_by_hand(engine, c, included(engine.pool, *own), values, theta[row])
-        ours = log_birth(
-            engine.model, state, c, included(engine.pool, *own), changed, 0, theta, row
-        )
+        before = included(engine.pool, *own)
+        by_hand = log_birth_by_hand(engine, c, before, values, theta[row])
+        ours = log_birth(engine.model, state, c, before, changed, 0, theta, row)
         assert ours == pytest.approx(by_hand, abs=1e-8)
 
 
