@@ -1,6 +1,7 @@
 """Likelihoods of many kernels are those of each alone."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -21,9 +22,11 @@ def test_every_composition_has_the_largest_of_its_likelihoods():
     for sets, name in zip((3, 1, 2, 4), names, strict=True):
         where = Coordinates(POOL, Composition.parse(name))
         rivals.append((where, rng.normal(0, 0.5, (sets, len(where)))))
-    alone = [[Objective(c, x, y).terms(v)[0] for v in values] for c, values in rivals]
-    found = largest_likelihoods(rivals, x, y, 0.01)
-    np.testing.assert_allclose(found, [max(each) for each in alone], rtol=1e-10)
+    part = SimpleNamespace(mean=rng.normal(size=12), covariance=np.full((12, 12), 0.3))
+    for shared in (part, None):
+        alone = [[Objective(c, x, y, shared=shared).terms(v)[0] for v in vs] for c, vs in rivals]
+        found = largest_likelihoods(rivals, x, y, 0.01, shared)
+        np.testing.assert_allclose(found, [max(each) for each in alone], rtol=1e-10)
     assert any(max(each) != each[0] for each in alone)
 
 
