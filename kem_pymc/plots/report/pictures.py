@@ -30,7 +30,7 @@ _SHORTER = {
     r'<g id="[^"]*"': "<g",
     r' target="_blank"': "",
     r"xlink:href": "href",
-    r" font-family: [^;]*;": "",
+    r' font-family: [^;"]*;?': "",
     r' transform="rotate\(-0 [^"]*"': "",
     r"\s+": " ",
     r"> <": "><",
