@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
 from kem_pymc.gp.mean_process import MeanAtPoints
@@ -54,13 +55,21 @@ def largest_likelihoods(
     ndarray, shape (m,)
         Largest log likelihoods; minus infinity where no covariance is positive definite.
     """
-    data, log_floor = of_one_user(x, y, shared), math.log(noise_floor)
-    found, out, counts = np.full(len(rivals), -math.inf), np.empty(1), np.zeros(2, dtype=np.int64)
+    data, found = of_one_user(x, y, shared), np.empty(len(rivals))
     for i, (coordinates, points) in enumerate(rivals):
-        layout, active = coordinates.pool.layout, as_active(coordinates.inclusion)
-        for values in points:
-            h, log_noise = coordinates.expand(values)
-            log_noise = max(log_noise, log_floor)
-            prefix_log_likelihood(kernels(), layout, active, h, log_noise, data, 0, 1, out, counts)
-            found[i] = max(found[i], out[0])
+        h = np.zeros((len(points), len(coordinates.pool.hyperparameters)))
+        h[:, coordinates.places] = points[:, :-1]
+        log_noise = np.maximum(points[:, -1], math.log(noise_floor))
+        kernel = kernels(), coordinates.pool.layout, as_active(coordinates.inclusion)
+        found[i] = _largest(*kernel, h, log_noise, data)
     return found
+
+
+@compiled
+def _largest(kernels, layout, active, h, log_noise, data):
+    """Return the largest log likelihood over hyperparameters (s, H) and log noises (s,)."""
+    largest, out, counts = -np.inf, np.empty(1), np.zeros(2, dtype=np.int64)
+    for s in range(h.shape[0]):
+        prefix_log_likelihood(kernels, layout, active, h[s], log_noise[s], data, 0, 1, out, counts)
+        largest = max(largest, out[0])
+    return largest

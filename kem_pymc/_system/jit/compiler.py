@@ -16,27 +16,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, compile_result
 
 
-class _EntryLibrary(JITCodeLibrary):
-    """Code of a function that Python calls, with all that is inside it, optimised.
-
-    Large functions are called, not inlined at every call, and loops aren't unrolled: this takes a
-    sixth less time to compile, and the sampler is as fast.
-    """
-
-    def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager(
-            loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
-        )
-        passes.run(self._final_module, builder)
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization, options.loop_unrolling = True, False
-        options.inlining_threshold = 25
-        builder = llvm.create_pass_builder(self._codegen._tm, options)
-        passes = builder.getModulePassManager()
-        passes.add_refprune_pass()
-        passes.run(self._final_module, builder)
-
-
 class _InnerLibrary(JITCodeLibrary):
     """Code of one function and of those that it calls, inlined but not optimised.
 
@@ -67,22 +46,14 @@ class _InnerLibrary(JITCodeLibrary):
         """Leave the environment unset: only Python's entry points and ``print`` use it."""
 
 
-class EntryCompiler(Compiler):
-    """Numba's compiler for functions that Python calls."""
-
-    library: type[JITCodeLibrary] = _EntryLibrary
+class InnerCompiler(Compiler):
+    """Numba's compiler for functions whose callers are compiled and optimise them."""
 
     def define_pipelines(self) -> Any:
         state = self.state
-        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return super().define_pipelines()
-
-
-class InnerCompiler(EntryCompiler):
-    """Numba's compiler for functions whose callers are compiled and optimise them."""
-
-    library = _InnerLibrary
 
 
 class _InnerCacheImpl(CompileResultCacheImpl):

@@ -38,7 +38,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomGeneratorType
 
 from kem_pymc._system.jit.cache import for_processes, package_locators
-from kem_pymc._system.jit.compiler import EntryCompiler, InnerCache, InnerCompiler
+from kem_pymc._system.jit.compiler import InnerCache, InnerCompiler
 from kem_pymc._system.jit.vector_math import vectorisable
 from kem_pymc.errors import InputError
 
@@ -79,7 +79,7 @@ class Compiled:
 
     def __init__(self, function: Callable) -> None:
         self.py_func = function
-        self.entry = _njit(function, pipeline_class=EntryCompiler)
+        self.entry = _njit(function)
         inner = FunctionType(function.__code__, function.__globals__, argdefs=function.__defaults__)
         inner.__qualname__ = f"{function.__qualname__}.inner"  # it names files in the cache
         self.inner = _njit(inner, InnerCache, no_cpython_wrapper=True, pipeline_class=InnerCompiler)
