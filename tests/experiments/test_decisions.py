@@ -15,15 +15,10 @@ from experiments.results import Options
 from experiments.settings import Decisions, default
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.stored import run_tasks
-from kem_pymc.data.datasets import data_home
+from tests.data_home import needs
 
 SETTINGS = default().decisions
 ALL = Options(Path("out"))
-
-needs_files = pytest.mark.skipif(
-    not ((data_home() / "contact").is_dir() and (data_home() / "weather").is_dir()),
-    reason="no folders contact and weather in the data home: set KEM_DATA to their folder",
-)
 
 
 def test_tasks_of_the_packages_settings():
@@ -89,7 +84,7 @@ def test_regression_figure_and_the_illustration():
     assert variances["decomposed"] < variances["plain"]
 
 
-@needs_files
+@needs("contact", "weather")
 @pytest.mark.parametrize("name", ["weather", "influenza"])
 def test_games_with_data(name):
     """Nothing in the space is better than the optimum, and observations are of the truth."""

@@ -4,17 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from models.loaders import DayCounts, heartsteps, heartsteps_daily
 from models.loaders.heartsteps import HEARTSTEPS
 from models.loaders.heartsteps_daily import HEARTSTEPS_DAILY, HEARTSTEPS_FORECAST
-
-real_data = pytest.mark.skipif(
-    not (data_home() / "heartsteps").is_dir(),
-    reason="no folder heartsteps in the data home: set KEM_DATA to the folder that has it",
-)
+from tests.data_home import needs
 
 #: Two decision points a day. In summer, local time is 4 hours behind.
 DECISION = {
@@ -233,7 +229,7 @@ class TestDailySteps:
     def test_nothing_of_the_wristband_is_a_feature(self):
         assert not [f for f in (*HEARTSTEPS, *HEARTSTEPS_DAILY) if "jb" in f or "active_min" in f]
 
-    @real_data
+    @needs("heartsteps")
     def test_real_table(self):
         counts = []
         study = heartsteps_daily(callback=counts.append)

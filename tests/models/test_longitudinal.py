@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import DataFileNotFoundError, Split, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError, Split
 from kem_pymc.errors import InputError
 from models.loaders import chick_weight, orthodont, sleepstudy, theoph
+from tests.data_home import needs
 
 
 class Case(NamedTuple):
@@ -29,11 +30,6 @@ CASES = [
     Case(theoph, "Theoph.csv", ("Subject", "Time", "conc"), 12, 132),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.loader.__name__)
-
-real_data = pytest.mark.skipif(
-    not (data_home() / "longitudinal").is_dir(),
-    reason="no folder longitudinal in the data home: set KEM_DATA to the folder that has it",
-)
 
 
 def fake(case):
@@ -93,7 +89,7 @@ def test_wrong_files_are_refused(write, tmp_path):
             write(case, wrong)
 
 
-@real_data
+@needs("longitudinal")
 @each_case
 def test_real_tables(case):
     study = case.loader()

@@ -6,17 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from models.loaders import Counts, mimic, mimic_demo
 from models.loaders.mimic import ITEMS, MIMIC, MIMIC_DEMO, TARGET, VITALS
 from models.loaders.mimic_files import HOLDS, STAY, Infusions, Readings
-
-real_data = pytest.mark.skipif(
-    not (data_home() / "mimic_demo").is_dir(),
-    reason="no folder mimic_demo in the data home: set KEM_DATA to the folder that has it",
-)
+from tests.data_home import needs
 
 #: A patient's vitals, in the unit of the first ITEMID of each.
 VITAL = {
@@ -284,7 +280,7 @@ class TestDemo:
                 mimic_demo(tmp_path)
             whole.to_csv(path, index=False)
 
-    @real_data
+    @needs("mimic_demo")
     @pytest.mark.parametrize("by", ["unit", "stay"])
     def test_real_tables(self, by):
         counts = []

@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import DataFileNotFoundError, Split, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError, Split
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from models.loaders import concrete, energy, fires, housing
 from models.loaders.uci import CONCRETE, ENERGY, FIRES, HOUSING
+from tests.data_home import needs
 
 
 class Case(NamedTuple):
@@ -36,11 +37,6 @@ CASES = [
     Case(fires, "algerian_forest_fires.csv", FIRES, "index", 244, 8, 4, 30, 0, 68),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.loader.__name__)
-
-real_data = pytest.mark.skipif(
-    not (data_home() / "uci").is_dir(),
-    reason="no folder uci in the data home: set KEM_DATA to the folder that has it",
-)
 
 
 def fake(case):
@@ -112,7 +108,7 @@ class TestEachStudy:
         with pytest.raises(DataFileNotFoundError, match=case.file):
             case.loader(home)
 
-    @real_data
+    @needs("uci")
     def test_real_file(self, case):
         study = case.loader()
         assert (len(study.pilot), len(study.test)) == (case.pilot, case.users - case.pilot)

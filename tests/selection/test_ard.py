@@ -13,6 +13,8 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.selection.ard import ARDSelector, _starts
+from kem_pymc.shared.choice import SharedPart
+from kem_pymc.shared.two_level import SharedPosterior
 from tests.selection.pilots import evidence_at, user
 
 
@@ -93,23 +95,39 @@ def test_pilot_users_say_what_to_expect():
     pilot = Cohort(range(6), inputs, targets, [np.array([40])] * 6, ["x"])
     table = priors.synthetic()
     selector = ARDSelector(1, "pilot", priors=table, pilot=pilot)
-    single = [
-        ARDSelector(1, "map", priors=table).select(x, y)
-        for x, y in zip(inputs, targets, strict=True)
-    ]
+    alone = ARDSelector(1, "map", priors=table)
+    single = [alone.select(x, y) for x, y in zip(inputs, targets, strict=True)]
     logs = np.log([[*s.hyperparameters.values(), s.noise] for s in single])
+    mean, sd = logs.mean(axis=0), np.maximum(logs.std(axis=0), 0.1)
     x = np.array([1.0, 7.0, 13.0])
     selection = selector.select(x, np.sin(x / 2))
     found = np.log([*selection.hyperparameters.values(), selection.noise])
-    assert (np.abs(found - logs.mean(axis=0)) < 3 * np.maximum(logs.std(axis=0), 0.1)).all()
-    normals = [
-        norm(m, max(sd, 0.1)) for m, sd in zip(logs.mean(axis=0), logs.std(axis=0), strict=True)
-    ]
+    assert (np.abs(found - mean) < 3 * sd).all()
+    normals = [norm(*moments) for moments in zip(mean, sd, strict=True)]
     where = Coordinates(selector.pool, selection.composition)
     expected = evidence_at(where, x[:, None], np.sin(x / 2), found, normals)
     assert selection.considered[0].score == pytest.approx(expected, abs=1e-3)
     # The evidence is a mean of likelihoods.
     assert selection.considered[0].score < selection.considered[0].log_likelihood
+
+
+def test_pilot_users_are_fitted_beside_what_the_others_share(model, users):
+    """Catches values of pilot users that explain once more what all users share."""
+    table, names = priors.synthetic(), tuple(range(4))
+
+    def part(chosen):
+        return SharedPart(
+            SharedPosterior.of(model, *([u[i] for i in chosen] for u in users)), chosen
+        )
+
+    ends = [np.array([len(y)]) for y in users[1]]
+    pilot = Cohort(names, *users, ends, ["age", "dose"])
+    selector = ARDSelector(2, "pilot", priors=table, pilot=pilot, shared=part(names))
+    for i, x, y in zip(names, *users, strict=True):
+        others = part(tuple(j for j in names if j != i))
+        single = ARDSelector(2, "map", priors=table, shared=others).select(x, y)
+        found = np.log([*single.hyperparameters.values(), single.noise])
+        assert np.abs(selector._summary.starts - found).max(axis=1).min() < 1e-3
 
 
 def test_searches_start_at_the_scale_of_the_data():

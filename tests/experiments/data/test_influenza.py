@@ -5,13 +5,9 @@ import pytest
 from scipy.optimize import brentq
 
 from experiments.data.influenza import AGES, EFFICACY, FIRST, INFECTED_DAYS, Epidemic, epidemic
-from kem_pymc.data.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
-
-needs_files = pytest.mark.skipif(
-    not (data_home() / "contact").is_dir(),
-    reason="no folder contact in the data home: set KEM_DATA to the folder that has it",
-)
+from tests.data_home import needs
 
 
 def small(reproduction=1.6, contacts=None, susceptibility=None):
@@ -54,7 +50,7 @@ def test_vaccination_helps_and_groups_add_up():
     assert (days[6] < days[1:6].min(axis=0) + 1e-12).all()
 
 
-@needs_files
+@needs("contact")
 def test_contacts_are_the_same_from_both_sides():
     found = epidemic()
     both = found.shares[:, None] * found.contacts

@@ -11,14 +11,15 @@ from experiments.data.series import (
     published_errors,
     series,
 )
-from kem_pymc.data.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError
+from tests.data_home import needs
 from tests.refusals import refused
 
 #: Numbers of training and test points (PROVENANCE of the files).
 SIZES = {"01-airline": (129, 15), "06-internet": (909, 91), "13-wages": (661, 74)}
 
 
-@pytest.mark.skipif(not (data_home() / VALUES).is_file(), reason="needs the data files")
+@needs(VALUES)
 def test_thirteen_series_are_split_by_range():
     for name in TSDL:
         own = series(name)

@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from experiments.data.single import FILES, single
-from kem_pymc.data.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError
+from tests.data_home import needs
 from tests.refusals import refused
 
 #: Number of points and of inputs (PROVENANCE of the files).
@@ -18,7 +19,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.skipif(not (data_home() / FILES["airline"]).is_file(), reason="needs the data files")
+@needs(FILES["airline"])
 def test_files_of_the_papers(name):
     found = single(name)
     assert found.x.shape == SHAPES[name]

@@ -6,12 +6,7 @@ import pytensor.tensor as pt
 import pytest
 
 from experiments.data.weather import perceived_temperature, stations
-from kem_pymc.data.datasets import data_home
-
-needs_files = pytest.mark.skipif(
-    not (data_home() / "weather").is_dir(),
-    reason="no folder weather in the data home: set KEM_DATA to the folder that has it",
-)
+from tests.data_home import needs
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ def test_expressions_are_the_same():
     np.testing.assert_allclose(made(values), perceived_temperature(*values.T), rtol=1e-12)
 
 
-@needs_files
+@needs("weather")
 def test_stations():
     found = stations()
     assert len(found.places) > 2000
