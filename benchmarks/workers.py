@@ -29,7 +29,7 @@ def rows() -> list[Row]:
     chosen = []
     for size in (1, 2):
         with (
-            LocalCluster(size, threads_per_worker=1, dashboard_address=":0") as cluster,
+            LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=":0") as cluster,
             closing(make_executor(cluster=cluster.scheduler_address)) as executor,
         ):
             select_online(selector, test.subset(test.users[:20]), executor)
