@@ -330,13 +330,20 @@ class Composition(Displayed):
         InputError
             If a hyperparameter is missing, or a candidate is outside the dimension.
         """
-        from kem_pymc.kernels.to_pymc import covariance
+        from kem_pymc.kernels.to_pymc import sum_of_products
 
         names = [h.name for h in self.hyperparameters]
         for name in names:
             if name not in hyperparameters:
                 raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
-        return covariance(as_candidates(self, dimension), hyperparameters, dimension)
+        terms = []
+        for candidate in as_candidates(self, dimension):
+            factors = [
+                (factor.base, factor.dimension, [hyperparameters[h.name] for h in named])
+                for factor, named in candidate.by_factor
+            ]
+            terms.append((hyperparameters[candidate.hyperparameters[0].name], factors))
+        return sum_of_products(terms, dimension)
 
 
 def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:

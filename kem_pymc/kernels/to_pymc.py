@@ -5,7 +5,7 @@ defines for them (such as spectral densities for ``pm.gp.HSGP``). CAT, PS and us
 kernels evaluate their expression.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add, mul
 from types import MappingProxyType
@@ -15,7 +15,6 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel, base_kernel
-from kem_pymc.kernels.composition import Candidate, with_shared
 
 
 class ElementwiseCovariance(pm.gp.cov.Covariance):
@@ -70,17 +69,17 @@ _NATIVE: MappingProxyType[BaseKernel, Callable[..., pm.gp.cov.Covariance]] = Map
 )
 
 
-def covariance(
-    candidates: Sequence[Candidate], hyperparameters: Mapping[str, Any], dimension: int
+def sum_of_products(
+    terms: Iterable[tuple[Any, Iterable[tuple[str, int, Iterable[Any]]]]], dimension: int
 ) -> pm.gp.cov.Covariance:
-    """Return a sum of candidates as a ``pm.gp.cov`` object.
+    """Return a sum of products of base kernels as a ``pm.gp.cov`` object.
 
     Parameters
     ----------
-    candidates : sequence of Candidate
-        Without candidates the covariance is zero everywhere; one without factors is constant.
-    hyperparameters : mapping
-        Values or variables by name. Amplitudes are variances.
+    terms : iterable of (amplitude, factors)
+        Amplitudes are variances. A factor is the name of a base kernel, its input column, and the
+        values of its hyperparameters; a term without factors is constant. Values are numbers or
+        variables. Without terms the covariance is zero everywhere.
     dimension : int
         Number of input columns.
 
@@ -88,25 +87,27 @@ def covariance(
     -------
     pm.gp.cov.Covariance
     """
-    # Cast to floats, because PyTensor would store whole numbers as small integers.
-    names = [h.name for h in with_shared(candidates)]
-    values = {name: pt.cast(hyperparameters[name], "floatX") for name in names}
-    terms = [_term(candidate, values, dimension) for candidate in candidates]
-    return reduce(add, terms) if terms else _level(dimension) * 0.0
+    products = [_product(amplitude, factors, dimension) for amplitude, factors in terms]
+    return reduce(add, products) if products else _level(dimension) * 0.0
 
 
-def _term(
-    candidate: Candidate, values: Mapping[str, pt.TensorVariable], dimension: int
+def _product(
+    amplitude: Any, factors: Iterable[tuple[str, int, Iterable[Any]]], dimension: int
 ) -> pm.gp.cov.Covariance:
-    factors = []
-    for factor, named in candidate.by_factor:
-        kernel, column = base_kernel(factor.base), factor.dimension
-        arguments = [values[h.name] for h in named]
+    covariances = []
+    for base, column, values in factors:
+        kernel, arguments = base_kernel(base), [_as_float(value) for value in values]
         if kernel in _NATIVE:
-            factors.append(_NATIVE[kernel](dimension, column, *arguments))
+            covariances.append(_NATIVE[kernel](dimension, column, *arguments))
         else:
-            factors.append(ElementwiseCovariance(dimension, column, kernel.expression, arguments))
-    return reduce(mul, factors or [_level(dimension)]) * values[candidate.hyperparameters[0].name]
+            elementwise = ElementwiseCovariance(dimension, column, kernel.expression, arguments)
+            covariances.append(elementwise)
+    return reduce(mul, covariances or [_level(dimension)]) * _as_float(amplitude)
+
+
+def _as_float(value: Any) -> pt.TensorVariable:
+    # PyTensor would store whole numbers as small integers.
+    return pt.cast(value, "floatX")
 
 
 def _level(dimension: int) -> ElementwiseCovariance:
