@@ -9,7 +9,7 @@ import pytest
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.model.engine import Engine
 from kem_pymc.priors.population import population_parameter
-from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.joint_density import draw_population, log_joint
 from kem_pymc.sampler.moves import population
 from kem_pymc.sampler.moves.population import (
     MOST,
@@ -18,6 +18,7 @@ from kem_pymc.sampler.moves.population import (
     redraw_population,
 )
 from kem_pymc.sampler.moves.sweep import check_density
+from kem_pymc.sampler.state import empty_state
 from tests.sampler.moves.by_hand import seated
 from tests.sampler.moves.decisions import Decisions
 from tests.sampler.moves.steps import inverse, reversible, stationary
@@ -91,20 +92,15 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, i
     _, model, state = setting
     old, width = coordinate(model, index), model.priors.population_width[index]
     grid = np.linspace(old - 8 * width, old + 8 * width, 3001)
-    log_density = np.empty(len(grid))
-    conditional = np.empty(len(grid))
+    log_density, conditional = np.empty((2, len(grid)))
     for k, x in enumerate(grid):
         put(model, index, x)
         log_density[k] = log_joint(model, state)
         conditional[k] = log_conditional_at(model, state, index, x)
-    top = log_density.argmax()
     inside = np.isfinite(log_density)
     np.testing.assert_array_equal(inside, np.isfinite(conditional))
-    np.testing.assert_allclose(
-        (conditional - conditional[top])[inside],
-        (log_density - log_density[top])[inside],
-        atol=1e-8,
-    )
+    by_move, joint = conditional[inside], log_density[inside]
+    np.testing.assert_allclose(by_move - by_move.max(), joint - joint.max(), atol=1e-8)
     log_density[~inside] = -np.inf
     narrow = model.priors._replace(population_width=model.priors.population_width / narrower)
     model = model._replace(priors=narrow)
@@ -129,6 +125,10 @@ def test_the_running_density_follows(setting):
         check_density(model, state)
         values.append(model.priors.population.copy())
     assert (np.std(values, axis=0) > 0.01).all()
+    nothing = empty_state(model, 0, 0)
+    nothing.log_density[0] = log_joint(model, nothing)
+    draw_population(model, nothing, rng)
+    check_density(model, nothing)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.7])
