@@ -78,6 +78,7 @@ _HOMES = {
     "Evolutions": "evolutions.evolutions",
     "FinalSelector": "selection.ablations",
     "KEMSelector": "selection.kem",
+    "PopulationModel": "population.model",
     "Priors": "priors.table",
     "Scaling": "data.scaling",
     "Selection": "selection.selection",
@@ -100,7 +101,7 @@ _PACKAGES = {
     name.rpartition(".")[2]: name
     for name in (
         *("bandits", "data.datasets", "diagnostics", "errors", "evolutions", "gp", "kernels"),
-        *("lifelong", "model", "plots", "priors", "search", "selection", "shared"),
+        *("lifelong", "model", "plots", "population", "priors", "search", "selection", "shared"),
     )
 }
 

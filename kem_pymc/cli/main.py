@@ -19,6 +19,7 @@ from kem_pymc.cli import (
     compare,
     diagnose,
     doctor,
+    effects,
     fit,
     init,
     quickstart,
@@ -38,7 +39,7 @@ from kem_pymc.errors import (
 
 #: Arguments whose option has another name, and what stands for arguments without an option.
 OTHER_NAMES = {"gaps": "skip_gaps"}
-INSTEAD = {"scope": "kem select", "priors": "a study file"}
+INSTEAD = {"scope": "kem effects", "priors": "a study file"}
 
 
 class _Kem(TyperGroup):
@@ -128,7 +129,7 @@ def kem(
     """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
 
 
-for module in (quickstart, fit, diagnose, select, report, init, compare, search, doctor):
+for module in (quickstart, fit, effects, diagnose, select, report, init, compare, search, doctor):
     command = getattr(module, module.__name__.rpartition(".")[2])
     paragraphs = cleandoc(command.__doc__).split("\n\n")  # Typer would keep their line breaks
     app.command(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, PositiveInt
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
 from kem_pymc.cli.options import listed
-from kem_pymc.data.cells import FILE_ROWS, place
+from kem_pymc.data.cells import FILE_ROWS, Scope, place
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.errors import DataWarning, InputError
@@ -47,7 +47,9 @@ class Table(BaseModel, extra="forbid", frozen=True):
         """Return the table that the options of a command describe; other options are ignored."""
         return cls(**{name: value for name, value in options.items() if name in cls.model_fields})
 
-    def cohort(self, levels: Mapping[str, Sequence[str]] | None = None) -> Cohort:
+    def cohort(
+        self, levels: Mapping[str, Sequence[str]] | None = None, scope: Scope = "pilot"
+    ) -> Cohort:
         """Read the users, in the units of the table; see :meth:`kem_pymc.Cohort.from_frame`.
 
         For pilot users, the features are printed and, if they weren't named, the unused columns
@@ -57,6 +59,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
         ----------
         levels : mapping of str to sequence of str, optional
             For new users, the levels of the pilot study's categories.
+        scope : {"pilot", "population"}
+            Without levels, what the users are for.
 
         Raises
         ------
@@ -74,7 +78,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
             **roles,
             features=self.features,
             categorical=self.categorical if pilot else levels,
-            scope="pilot" if pilot else "new",
+            scope=scope if pilot else "new",
         )
         if pilot:
             _show(columns)

@@ -16,7 +16,7 @@ from pandas.api import types as dtypes
 from kem_pymc.errors import DataWarning, InputError
 
 type Kind = Literal["numbers", "categories", "dates", "durations", "other"]
-type Scope = Literal["pilot", "new"]
+type Scope = Literal["pilot", "population", "new"]
 
 #: Names of indices whose labels are positions in a file; labels of other indices are row labels.
 FILE_ROWS = ("line", "data row")
@@ -221,7 +221,7 @@ class Cells:
             Names of the levels.
         users : Series
             The user of each row.
-        scope : {"pilot", "new"}
+        scope : {"pilot", "population", "new"}
 
         Returns
         -------
@@ -230,7 +230,7 @@ class Cells:
         Raises
         ------
         InputError
-            If a pilot user has a level that isn't among `levels`.
+            If a user has a level that isn't among `levels`.
 
         Warns
         -----
@@ -244,7 +244,7 @@ class Cells:
         for row, level in enumerate(names):
             if level is None or level in code:
                 continue
-            if scope == "pilot":
+            if scope != "new":
                 raise InputError(
                     f"Column {name!r} has {level!r} in {place(self.values.index, row)}, which "
                     f"isn't one of its levels {', '.join(levels)}. "

@@ -173,9 +173,10 @@ class Cohort(Displayed):
             Whether to raise an error if rows have missing values, or to drop these rows. If some
             are dropped, gaps are allowed. Pilot users who lose rows and keep fewer than two, and
             new users who keep none, are dropped as well.
-        scope : {"pilot", "new"}
+        scope : {"pilot", "population", "new"}
             Whether users belong to a pilot study, which needs two points per user, and a target and
-            features that vary over the cohort, or are new users, for whom a kernel is selected.
+            features that vary over the cohort; are described by a population model, for which one
+            point is enough; or are new users, for whom a kernel is selected.
 
         Returns
         -------

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -77,8 +77,8 @@ class Columns:
     user, time, target : column names
     features : tuple of Column
         Features, in the order of the columns of the inputs.
-    scope : {"pilot", "new"}
-        Whether the users belong to a pilot study, or are new users.
+    scope : {"pilot", "population", "new"}
+        Whether the users belong to a pilot study, are described together, or are new users.
     left_out : tuple of (column name, str)
         Columns that are neither user, time, target nor feature, each with the reason why it isn't
         a feature. Empty if the features were named.
@@ -142,7 +142,7 @@ def feature_columns(
         Further columns to treat as categories, for instance columns of numbers. With a mapping,
         exactly its keys are categories, with the levels given. Text in other columns then counts
         as numbers, which :meth:`kem_pymc.Cohort.from_frame` refuses.
-    scope : {"pilot", "new"}
+    scope : {"pilot", "population", "new"}
         With "new", columns aren't left out for having the same value in every row.
 
     Returns
@@ -155,13 +155,13 @@ def feature_columns(
         If a column is missing or has two roles, a category isn't a feature, or a column of numbers
         has a cell that isn't a number.
     """
-    if scope not in ("pilot", "new"):
-        raise InputError("{scope} is unknown. Give 'pilot' or 'new'.", scope=scope)
+    if scope not in get_args(Scope.__value__):
+        raise InputError("{scope} is unknown. Give 'pilot', 'population' or 'new'.", scope=scope)
     named = None if features is None else names_of(features, "features")
     groups = () if categorical is None else names_of(categorical, "categorical")
     _check_roles(df, user, time, target, named, groups)
     cells = {name: Cells(df[name]) for name in df.columns}
-    users, problems, pilot = cells[user].comparable, Problems(), scope == "pilot"
+    users, problems, pilot = cells[user].comparable, Problems(), scope != "new"
     reasons: dict[Hashable, str | None] = {}
     if named is None:
         for name in df.columns.drop([user, time, target]):

@@ -280,6 +280,22 @@ class Scaling:
         return cls(**{**state, "transform": Transform(**transform)})
 
 
+def transformed(cohort: Cohort, transform: Name | None) -> Cohort:
+    """Return a cohort with transformed targets, whose name says so; the same without a transform.
+
+    Raises
+    ------
+    InputError
+        If a target can't be transformed.
+    """
+    if transform is None:
+        return cohort
+    learned = Transform.learn(transform, np.concatenate(cohort.targets))
+    users = zip(cohort.users, cohort.targets, strict=True)
+    targets = tuple(learned.forward(y, f" of user {user}") for user, y in users)
+    return replace(cohort, targets=targets, target=learned.label(cohort.target))
+
+
 def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the low and high ends of the ranges of features, shape (D,) each.
 

@@ -60,7 +60,8 @@ def user_points(
         raise InputError("{gaps} is unknown. Give 'error' or 'skip'.", gaps=gaps)
     if missing not in ("error", "drop"):
         raise InputError("{missing} is unknown. Give 'error' or 'drop'.", missing=missing)
-    pilot, target = columns.scope == "pilot", columns.target
+    pilot, learnt = columns.scope == "pilot", columns.scope != "new"
+    target = columns.target
     if missing == "drop":
         df, message = _without_missing(df, columns, least=1 + pilot)
         if message:
@@ -100,12 +101,12 @@ def user_points(
     if pilot and single is not None:
         problems.add_problem(
             f"User {single!r} has one point, too few to learn from. "
-            "Leave the user out; only new users ({scope}) may have one.",
-            scope="new",
+            "Leave the user out; new users and those of a population model ({scope}) may have one.",
+            scope="population",
         )
     problems.check()
     x, y = np.column_stack([cells[name] for name in columns.names]), cells[target]
-    if pilot:
+    if learnt:
         check_varies((*columns.names, target), np.column_stack([x, y]))
     if message := _repeats(df, columns):
         warnings.warn(message, DataWarning, stacklevel=4)

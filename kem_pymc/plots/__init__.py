@@ -17,6 +17,7 @@ from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.networks import networks
 from kem_pymc.plots.online import online_predictions
 from kem_pymc.plots.parts import components
+from kem_pymc.plots.population import comparisons, deviations, mean_curves, variance_shares
 from kem_pymc.plots.posterior import co_clustering, inclusion
 from kem_pymc.plots.scores import log_likelihood
 from kem_pymc.plots.search import search_path
@@ -25,14 +26,17 @@ from kem_pymc.plots.tiles import trajectories
 
 __all__ = [
     "co_clustering",
+    "comparisons",
     "components",
     "composition_colours",
+    "deviations",
     "edges_by_chain",
     "evolution_graph",
     "evolved_kernel",
     "few_and_many",
     "inclusion",
     "log_likelihood",
+    "mean_curves",
     "mean_process",
     "networks",
     "online_predictions",
@@ -40,4 +44,5 @@ __all__ = [
     "search_path",
     "traces",
     "trajectories",
+    "variance_shares",
 ]

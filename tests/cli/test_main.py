@@ -104,7 +104,7 @@ def test_terminal_without_unicode(tmp_path):
         ("fit", {"shared": None}, "--shared none"),
         ("fit", {"overwrite": True}, "--overwrite"),
         ("fit", {"features": ...}, "--features"),
-        ("fit", {"scope": "new"}, "kem select"),
+        ("fit", {"scope": "population"}, "kem effects"),
         ("fit", {"priors": ...}, "a study file"),
         ("search", {"gaps": "skip"}, "gaps='skip'"),  # no such option
         ("search", {"table": ...}, "table="),  # an argument

@@ -1,0 +1,104 @@
+"""``kem effects``: differences between groups, mean curves, users and shares of variance."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kem_pymc.cli import folders, options, screen
+
+if TYPE_CHECKING:
+    from kem_pymc.population.posterior import PopulationPosterior
+
+EXAMPLE = (
+    "Example: kem effects --data pilot.csv --user id --time week --target steps --by arm "
+    "--out effects"
+)
+
+#: The table of differences, which marks a folder as results of this command; and all its files.
+COMPARISONS = "comparisons.csv"
+WRITTEN = (
+    *(COMPARISONS, "curves.csv", "slopes.csv", "users.csv", "shares.csv"),
+    *("curves.png", "users.png", "shares.png"),
+)
+
+
+def effects(
+    ctx: typer.Context,
+    data: options.Data = None,
+    user: options.User = None,
+    time: options.Time = None,
+    target: options.Target = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Groups to compare, such as the arms of a trial; by default all categories that "
+            "are constant within users.",
+        ),
+    ] = None,
+    features: options.Features = None,
+    categorical: options.Categorical = None,
+    missing: options.Missing = None,
+    transform: options.Transform = None,
+    seed: options.Seed = None,
+    out: options.Out = Path("effects"),
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Estimate differences between groups, mean curves over time, and how users differ.
+
+    They come from a linear mixed model with smooth functions of time, whose uncertainty about
+    variances is part of all intervals. The folder has tables of differences between groups
+    (comparisons.csv), of mean curves (curves.csv), slopes, users and shares of variance, and
+    pictures of them.
+    """
+    from kem_pymc._system.progress import waiting
+    from kem_pymc.cli.tables import Table
+    from kem_pymc.data.scaling import transformed
+    from kem_pymc.population.model import PopulationModel
+
+    folders.check(out, overwrite, COMPARISONS)
+    table = Table.from_options(ctx.params | {"skip_gaps": True})
+    cohort = transformed(table.cohort(scope="population"), transform)
+    model = PopulationModel(cohort)
+    groups = model.groups if by is None else (model.shared.category(by).name,)
+    with waiting("Estimating what users share and how they differ"):
+        posterior = model.fit(seed=seed or 0)
+    with folders.results(out, overwrite, marker=COMPARISONS, written=WRITTEN) as folder:
+        write(posterior, groups, folder)
+    show(posterior, groups)
+    screen.info(f"Tables and pictures are in {out}.")
+
+
+def write(posterior: "PopulationPosterior", groups: tuple[str, ...], folder: Path) -> None:
+    """Write the tables and pictures of :func:`effects`."""
+    import pandas as pd
+
+    from kem_pymc import plots
+
+    columns = ["variable", "contrast", "estimate", "sd", "low_95", "high_95"]
+    contrasts = [posterior.comparisons(group) for group in groups]
+    comparisons = pd.concat(contrasts) if groups else pd.DataFrame(columns=columns)
+    folders.write_table(comparisons, folder / COMPARISONS)
+    if posterior.model.cohort.time is not None:
+        curves = [
+            posterior.predictions(group).rename(columns={group: "group"}) for group in groups
+        ] or [posterior.predictions().assign(group="all")]
+        names = ["group", *(name for name in curves[0] if name != "group")]
+        folders.write_table(pd.concat(curves)[names], folder / "curves.csv")
+        slopes = pd.concat([posterior.slopes(), *(posterior.slopes(by=group) for group in groups)])
+        folders.write_table(slopes, folder / "slopes.csv")
+        drawn = plots.mean_curves(posterior, groups[0] if groups else None)
+        folders.save_figure(drawn, folder / "curves.png")
+    folders.write_table(posterior.users(), folder / "users.csv")
+    folders.write_table(posterior.variance_shares(), folder / "shares.csv")
+    folders.save_figure(plots.deviations(posterior)[0], folder / "users.png")
+    folders.save_figure(plots.variance_shares(posterior), folder / "shares.png")
+
+
+def show(posterior: "PopulationPosterior", groups: tuple[str, ...]) -> None:
+    """Print differences between groups, and shares of the variance."""
+    from kem_pymc.population.sentences import sentences
+
+    for sentence in sentences(posterior, groups):
+        screen.info(sentence)

@@ -1,0 +1,156 @@
+"""Plots of a population model's answers: mean curves, differences between groups, users, shares."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from kem_pymc.plots import style
+from kem_pymc.population.posterior import Over, PopulationPosterior
+
+#: Largest number of users in a picture.
+MOST_USERS = 40
+
+
+def mean_curves(
+    posterior: PopulationPosterior,
+    by: str | None = None,
+    over: Over | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean curve of the population or of each group, with its 95 % band, over the data.
+
+    Each user's points are joined by a thin line in the colour of the user's group.
+
+    Parameters
+    ----------
+    posterior : PopulationPosterior
+    by, over
+        As for :meth:`~kem_pymc.population.posterior.PopulationPosterior.predictions`.
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    curves = posterior.predictions(by, over)
+    name = curves.columns[0 if by is None else 1]
+    beside, ax = ax is None, style.axes_or_new(ax, 7.0, 4.2)
+    groups = [(None, curves)] if by is None else list(curves.groupby(by, sort=False))
+    colours = dict(zip([label for label, _ in groups], style.PALETTE * len(groups), strict=False))
+    cohort = posterior.model.cohort
+    for x, y in zip(cohort.inputs, cohort.targets, strict=True):
+        label = None if by is None else posterior.label(by, x[0, cohort.features.index(by)])
+        at = x[:, cohort.features.index(name)]
+        thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
+        ax.plot(at, y, color=colours[label], **thin)
+    for label, curve in groups:
+        colour: style.Style = {"color": colours[label]}
+        ax.plot(curve[name], curve["mean"], linewidth=2.2, label=label or "mean", **colour)
+        ends = curve["low_95"], curve["high_95"]
+        ax.fill_between(curve[name], *ends, alpha=0.25, linewidth=0, **colour)
+    ax.set(xlabel=name, ylabel=cohort.target)
+    ax.margins(x=0.01)
+    if by is not None:
+        style.legend(ax, beside=beside)
+    return style.tidy(ax)
+
+
+def comparisons(
+    posterior: PopulationPosterior,
+    variable: str,
+    over: Over | None = None,
+    *,
+    figure: style.Panel | None = None,
+) -> np.ndarray:
+    """Draw the differences between the levels of a category over time, with 95 % bands.
+
+    Parameters
+    ----------
+    posterior : PopulationPosterior
+    variable : str
+        Feature with categories or with two values.
+    over : str or mapping, optional
+        Feature, or ``{feature: values}``; by default the time.
+    figure : Figure or SubFigure, optional
+        By default a new one.
+
+    Returns
+    -------
+    ndarray of Axes, shape (contrasts,)
+    """
+    over = posterior.model.cohort.time if over is None else over
+    table = posterior.comparisons(variable, over=over)
+    name = table.columns[2]
+    contrasts = list(table.groupby("contrast", sort=False))
+    figure, panels = style.panels(len(contrasts), 3.4, 2.7, 3, figure, sharey=True)
+    for ax, (contrast, rows) in zip(panels, contrasts, strict=True):
+        ax.axhline(0, color=style.MUTED, linewidth=0.8)
+        ax.plot(rows[name], rows["estimate"], color=style.PALETTE[0], linewidth=2)
+        band: style.Style = {"color": style.PALETTE[0], "alpha": 0.25, "linewidth": 0}
+        ax.fill_between(rows[name], rows["low_95"], rows["high_95"], **band)
+        ax.set(xlabel=name)
+        ax.set_title(style.balanced(contrast, 36), fontsize="medium")
+        ax.margins(x=0)
+        style.tidy(ax)
+    panels[0].set_ylabel(f"difference in {posterior.model.cohort.target}")
+    return panels
+
+
+def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = None) -> np.ndarray:
+    """Draw each user's deviations from what users share, with 95 % intervals, the largest on top.
+
+    The level comes first and, with a time, the line second. At most 40 users are drawn, the most
+    unusual ones.
+
+    Parameters
+    ----------
+    posterior : PopulationPosterior
+    figure : Figure or SubFigure, optional
+        By default a new one.
+
+    Returns
+    -------
+    ndarray of Axes, shape (1,) or (2,)
+    """
+    table = posterior.users().head(MOST_USERS).sort_values("level")
+    cohort = posterior.model.cohort
+    quantities = {"level": f"level of {cohort.target}"}
+    if "line" in table:
+        quantities["line"] = f"slope per {cohort.time}"
+    tall = 0.9 + 0.17 * len(table)
+    figure, panels = style.panels(len(quantities), 3.6, tall, 2, figure, sharey=True)
+    place = np.arange(len(table))
+    for ax, (name, label) in zip(panels, quantities.items(), strict=True):
+        ax.axvline(0, color=style.MUTED, linewidth=0.8)
+        ax.hlines(place, table[f"{name}_low_95"], table[f"{name}_high_95"], color=style.PALETTE[0])
+        ax.plot(table[name], place, "o", color=style.PALETTE[0], markersize=3.5)
+        ax.set(xlabel=f"deviation in {label}", ylim=(-0.7, len(table) - 0.3))
+        style.tidy(ax)
+    panels[0].set_yticks(place, [str(user) for user in table["user"]], fontsize="small")
+    return panels
+
+
+def variance_shares(posterior: PopulationPosterior, *, ax: Axes | None = None) -> Axes:
+    """Draw shares of the targets' variance as bars with 95 % intervals.
+
+    Parameters
+    ----------
+    posterior : PopulationPosterior
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    table: pd.DataFrame = posterior.variance_shares().iloc[::-1]
+    ax = style.axes_or_new(ax, 6.5, 0.9 + 0.32 * len(table))
+    ends = [table["share"] - table["low_95"], table["high_95"] - table["share"]]
+    error: style.Style = {"ecolor": style.INK, "elinewidth": 1.2}
+    bars: style.Style = {"color": style.PALETTE[3], "error_kw": error}
+    ax.barh(table["part"], table["share"], xerr=np.maximum(ends, 0.0), **bars)
+    ax.xaxis.set_major_formatter("{x:.0%}")
+    ax.set(xlabel=f"share of the variance of {posterior.model.cohort.target}", xlim=(0, None))
+    return style.tidy(ax)

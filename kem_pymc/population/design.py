@@ -1,0 +1,313 @@
+"""Terms of the population model, and the columns in which they are linear.
+
+A term that all users share is a level (which is always there), a line ``"day"`` or the contrasts of
+a category ``"arm"``, a product of such ``"arm:day"``, a smooth function ``"s(day)"``, or a smooth
+function for each level of a category, ``"s(day):arm"``, whose functions add up to zero. A term of
+each user's own is ``"level"``, ``"day"`` or ``"s(day)"``.
+
+Smooth functions have the squared exponential kernel in its Hilbert space approximation (Solin and
+Särkkä 2020; Riutort-Mayol et al. 2023): on [-L, L] the functions sin(j pi (x + L) / (2 L)) /
+sqrt(L) with independent normal weights, whose variances are the kernel's spectral density at
+j pi / (2 L).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.population.likelihood import Arrays
+
+#: Number of basis functions of a smooth function, and L: half the width of the interval on which
+#: they vanish at the ends, where the feature's values have half width 1.
+BASIS, BOUNDARY = 12, 1.5
+
+#: Name of each user's own level.
+LEVEL = "level"
+
+_SMOOTH = re.compile(r"s\((?P<feature>.+)\)")
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """A feature's values as columns: one of standardised numbers, or the contrasts of a category.
+
+    Attributes
+    ----------
+    name : str
+    values : ndarray, shape (K,)
+        Codes of the levels of a category, as they are in a cohort's inputs; empty for numbers. A
+        feature with two values always is a category.
+    labels : tuple of str, length K
+        Names of the levels.
+    contrasts : ndarray, shape (K, K - 1)
+        Orthonormal columns that add up to zero over the levels.
+    mean, sd, low, high : float
+        Of the numbers, over all rows.
+    gap : float
+        Smallest difference of two numbers, in thousandths of their range, where 1 is half of it.
+    """
+
+    name: str
+    values: np.ndarray
+    labels: tuple[str, ...]
+    contrasts: np.ndarray
+    mean: float
+    sd: float
+    low: float
+    high: float
+    gap: float
+
+    @classmethod
+    def of(cls, cohort: Cohort, name: str) -> Self:
+        """Read a feature from the rows of a cohort."""
+        x = np.concatenate(cohort.inputs)[:, cohort.features.index(name)]
+        distinct = np.unique(x)
+        labels: tuple[str, ...] = cohort.levels.get(name, ())
+        values = np.arange(len(labels), dtype=float)
+        if not labels and len(distinct) == 2 and name != cohort.time:
+            values, labels = distinct, tuple(f"{value:g}" for value in distinct)
+        k = len(values)
+        both = np.column_stack([np.ones(k), np.eye(k)[:, :-1]]) if k else np.zeros((0, 1))
+        contrasts = np.linalg.qr(both)[0][:, 1:]
+        low, high = distinct[0], distinct[-1]
+        places = np.unique(np.round((distinct - low) / ((high - low) or 1.0), 3))
+        gap = 2 * float(np.min(np.diff(places), initial=1.0))
+        return cls(name, values, labels, contrasts, x.mean(), x.std(), low, high, gap)
+
+    @property
+    def category(self) -> bool:
+        """Whether the feature is a category."""
+        return len(self.values) > 0
+
+    def columns(self, x: np.ndarray) -> np.ndarray:
+        """Return the columns (n, K - 1) or (n, 1) of values (n,)."""
+        if not self.category:
+            return ((x - self.mean) / (self.sd or 1.0))[:, None]
+        same = x[:, None] == self.values
+        if not same.any(axis=1).all():
+            strange = x[~same.any(axis=1)][0]
+            raise InputError(
+                f"{self.name} has no level {strange:g}. Its levels are {', '.join(self.labels)}."
+            )
+        return same @ self.contrasts
+
+    def basis(self, x: np.ndarray) -> np.ndarray:
+        """Return the basis functions (n, BASIS) of a smooth function of numbers (n,)."""
+        from_middle = (x - (self.low + self.high) / 2) / ((self.high - self.low) / 2)
+        angle = FREQUENCIES * (from_middle[:, None] + BOUNDARY)
+        return np.sin(angle) / np.sqrt(BOUNDARY)
+
+
+#: Frequencies of the basis functions, shape (BASIS,).
+FREQUENCIES = np.pi * np.arange(1, BASIS + 1) / (2 * BOUNDARY)
+
+
+def spectral_root(lengthscale: Any, arrays: Any = Arrays) -> Any:
+    """Return sds (..., BASIS) of the weights of a smooth function with variance 1.
+
+    They are square roots of the spectral density of the squared exponential kernel with
+    lengthscales of shape (...), where 1 is half of the feature's range. `arrays` are the operations
+    of NumPy or PyTensor.
+    """
+    scale = lengthscale[..., None]
+    return (np.sqrt(2 * np.pi) * scale) ** 0.5 * arrays.exp(-((scale * FREQUENCIES) ** 2) / 4)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the model: a product of features' columns, or of a smooth function and them.
+
+    Attributes
+    ----------
+    name : str
+    features : tuple of str
+        Features of the columns; empty for a level.
+    smooth : str
+        Feature of the smooth function; empty without one.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    smooth: str = ""
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Read a term from its name."""
+        features, smooth = [], ""
+        for factor in () if name == LEVEL else name.split(":"):
+            match = _SMOOTH.fullmatch(factor)
+            if match and not smooth:
+                smooth = match["feature"]
+            else:
+                features.append(factor)
+        return cls(name, tuple(features), smooth)
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All features that the term depends on."""
+        return (*self.features, *([self.smooth] if self.smooth else []))
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The columns of terms at any inputs.
+
+    Attributes
+    ----------
+    features : tuple of Feature
+        Those of the cohort, in its order.
+    terms : tuple of Term
+    """
+
+    features: tuple[Feature, ...]
+    terms: tuple[Term, ...]
+
+    def feature(self, name: str) -> Feature:
+        """Return a feature by name.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        by_name = {feature.name: feature for feature in self.features}
+        if name not in by_name:
+            raise InputError(f"There is no feature {name!r}. Use one of {', '.join(by_name)}.")
+        return by_name[name]
+
+    def category(self, name: str) -> Feature:
+        """Return a feature with categories; raise an `InputError` if it has numbers."""
+        feature = self.feature(name)
+        if not feature.category:
+            raise InputError(
+                f"{name} has numbers, whose levels can't be compared. Read the column as "
+                "categories ({categorical}), or use slopes.",
+                categorical=name,
+            )
+        return feature
+
+    def number(self, name: str) -> Feature:
+        """Return a feature with numbers; raise an `InputError` if it has categories."""
+        feature = self.feature(name)
+        if feature.category:
+            raise InputError(f"{name} has categories. Use comparisons, or give another feature.")
+        return feature
+
+    def columns(self, term: Term, x: np.ndarray) -> np.ndarray:
+        """Return the columns (n, p) of a term at inputs (n, D), in the units of the cohort."""
+        names = [feature.name for feature in self.features]
+        out = np.ones((len(x), 1))
+        for name in term.features:
+            out = _products(out, self.feature(name).columns(x[:, names.index(name)]))
+        if term.smooth:
+            out = _products(out, self.feature(term.smooth).basis(x[:, names.index(term.smooth)]))
+        return out
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Return the columns (n, P) of all terms, one after another."""
+        return np.hstack([np.zeros((len(x), 0)), *(self.columns(term, x) for term in self.terms)])
+
+    @property
+    def size(self) -> int:
+        """Number of columns P."""
+        return self.spans()[-1].stop if self.terms else 0
+
+    def spans(self) -> list[slice]:
+        """Return the places of each term among the columns."""
+        sizes = []
+        for term in self.terms:
+            of_features = [self.feature(name) for name in term.features]
+            size = np.prod([f.contrasts.shape[1] if f.category else 1 for f in of_features])
+            sizes.append(int(size) * (BASIS if term.smooth else 1))
+        ends = np.cumsum([0, *sizes]).tolist()
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def _products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return (one[:, :, None] * other[:, None, :]).reshape(len(one), -1)
+
+
+def default_terms(cohort: Cohort) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of shared and personal terms that suit a cohort.
+
+    Shared are the line of each feature or the contrasts of its categories; for categories that are
+    constant within users also their lines in time; and, if there are at least `CURVED` different
+    times, smooth functions of time, for each level of these categories, too. Personal are the level
+    and the line in time, and a smooth function of time if users have at least `CURVED` rows on
+    average.
+    """
+    groups = [f.name for f in _features(cohort) if f.category and _constant(cohort, f.name)]
+    shared, personal = list(cohort.features), [LEVEL]
+    time = cohort.time
+    if time is not None:
+        shared += [f"{time}:{group}" for group in groups]
+        personal.append(time)
+        times = np.concatenate(cohort.inputs)[:, cohort.features.index(time)]
+        if len(np.unique(times)) >= CURVED:
+            curve = f"s({time})"
+            shared += [curve, *(f"{curve}:{group}" for group in groups)]
+            if len(times) >= CURVED * cohort.n_users:
+                personal.append(curve)
+    return tuple(shared), tuple(personal)
+
+
+#: Smallest number of times, and of rows of a user, with which there are smooth functions of time.
+CURVED = 5
+
+
+def _features(cohort: Cohort) -> list[Feature]:
+    return [Feature.of(cohort, name) for name in cohort.features]
+
+
+def _constant(cohort: Cohort, name: str) -> bool:
+    d = cohort.features.index(name)
+    return all(np.ptp(x[:, d]) == 0 for x in cohort.inputs)
+
+
+def designs(
+    cohort: Cohort, shared: Sequence[str], personal: Sequence[str]
+) -> tuple[Design, Design]:
+    """Return the designs of shared and personal terms.
+
+    Raises
+    ------
+    InputError
+        If a term is unknown, is there twice, or can't be in the model.
+    """
+    features = tuple(_features(cohort))
+    common = tuple(Term.parse(name) for name in (LEVEL, *(n for n in shared if n != LEVEL)))
+    own = tuple(Term.parse(name) for name in personal)
+    for which, terms in (("shared", common), ("personal", own)):
+        names = [term.name for term in terms]
+        if len({*names}) < len(names):
+            raise InputError(f"The {which} terms {', '.join(names)} repeat one. Give each once.")
+        for term in terms:
+            _check(term, which, features)
+    return Design(features, common), Design(features, own)
+
+
+def _check(term: Term, which: str, features: Sequence[Feature]) -> None:
+    by_name = {feature.name: feature for feature in features}
+    for name in term.every:
+        if name not in by_name:
+            raise InputError(
+                f"The {which} term {term.name!r} isn't valid: there is no feature {name!r}. Use "
+                f"names of features ({', '.join(by_name)}), products like 'arm:day', and smooth "
+                "functions like 's(day)' and 's(day):arm'."
+            )
+    if term.smooth and by_name[term.smooth].category:
+        raise InputError(
+            f"The {which} term {term.name!r} isn't valid: {term.smooth} is a category. Give a "
+            "smooth function of a feature with numbers."
+        )
+    if which == "personal" and len(term.every) > 1:
+        raise InputError(
+            f"The personal term {term.name!r} isn't valid. Personal terms are 'level', features, "
+            "and smooth functions of one feature."
+        )

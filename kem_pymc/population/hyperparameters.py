@@ -1,0 +1,195 @@
+"""Hyperparameters of the population model: default priors, coordinates and scales."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+from scipy import optimize, stats
+
+from kem_pymc.errors import InputError
+from kem_pymc.population.design import BASIS, LEVEL, Design, Feature, Term, spectral_root
+from kem_pymc.population.likelihood import Arrays, Scales
+from kem_pymc.priors.distributions import fresh
+
+#: Prior sd of a line's or contrast's weight, in scaled units: so large that it doesn't matter.
+DIFFUSE = 1e3
+
+#: Prior probability of a lengthscale shorter than the shortest, or longer than the longest.
+TAIL = 0.01
+
+#: The shortest lengthscale at least, and the longest: twice the feature's range. Half of the range
+#: has length 1.
+SHORTEST, LONGEST = 0.2, 4.0
+
+#: Names of the two hyperparameters that belong to no single term.
+CORRELATION, NOISE = "correlation", "noise.sd"
+
+Coordinate = Literal["root", "log", "fisher"]
+
+
+@dataclass(frozen=True, eq=False)
+class PopulationHyperparameter:
+    """A hyperparameter, its prior, and the coordinate in which its posterior is nearly normal.
+
+    The coordinate of the sd of a user's level or line is its square root, because this sd may be
+    zero; of other positive hyperparameters it is the logarithm; of a correlation it is Fisher's z.
+
+    Attributes
+    ----------
+    name : str
+    prior : TensorVariable
+        PyMC distribution.
+    coordinate : {"root", "log", "fisher"}
+    """
+
+    name: str
+    prior: Any
+    coordinate: Coordinate
+
+    def natural(self, values: np.ndarray) -> np.ndarray:
+        """Return natural values of coordinates."""
+        if self.coordinate == "root":
+            return values**2
+        return np.exp(values) if self.coordinate == "log" else np.tanh(values)
+
+    def coordinates(self, natural: np.ndarray) -> np.ndarray:
+        """Return coordinates of natural values."""
+        if self.coordinate == "root":
+            return np.sqrt(natural)
+        return np.log(natural) if self.coordinate == "log" else np.arctanh(natural)
+
+    def log_jacobian(self, values: np.ndarray) -> np.ndarray:
+        """Return the log derivative of :meth:`natural` at coordinates."""
+        if self.coordinate == "root":
+            with np.errstate(divide="ignore"):
+                return np.log(2 * values)
+        return values if self.coordinate == "log" else -2 * np.log(np.cosh(values))
+
+
+def hyperparameters(
+    shared: Design, personal: Design, priors: Mapping[str, Any]
+) -> tuple[PopulationHyperparameter, ...]:
+    """Return the hyperparameters of a model, with default priors unless `priors` replaces them.
+
+    Raises
+    ------
+    InputError
+        If `priors` has a name that isn't one of a hyperparameter of the model.
+    """
+    table: list[tuple[str, Any, Coordinate]] = []
+    for design, owner in ((shared, ""), (personal, "personal ")):
+        for term in design.terms:
+            name = owner + term.name
+            if term.smooth:
+                table.append((f"{name}.sd", pm.Exponential.dist(3.0), "log"))
+                prior = _lengthscale(design.feature(term.smooth))
+                table.append((f"{name}.lengthscale", prior, "log"))
+            elif owner:
+                table.append((f"{name}.sd", pm.HalfNormal.dist(1.5), "root"))
+    if correlated(personal):
+        table.append((CORRELATION, pm.Uniform.dist(-1.0, 1.0), "fisher"))
+    table.append((NOISE, pm.HalfNormal.dist(1.0), "log"))
+    names = [name for name, *_ in table]
+    unknown = [name for name in priors if name not in names]
+    if unknown:
+        raise InputError(
+            f"{{priors}} has {unknown[0]!r}, which this model doesn't have. "
+            f"Its hyperparameters are {', '.join(names)}.",
+            priors=...,
+        )
+    return tuple(PopulationHyperparameter(n, priors.get(n, prior), c) for n, prior, c in table)
+
+
+def correlated(personal: Design) -> Sequence[int]:
+    """Return the places of a user's level and first line among personal terms, if it has both."""
+    terms = personal.terms
+    level = [i for i, term in enumerate(terms) if term.name == LEVEL]
+    lines = [i for i, term in enumerate(terms) if term.features and _single(personal, term)]
+    return [*level, lines[0]] if level and lines else []
+
+
+def _single(design: Design, term: Term) -> bool:
+    return not term.smooth and not design.feature(term.features[0]).category
+
+
+def _lengthscale(feature: Feature) -> Any:
+    """Return the prior of a lengthscale: an inverse gamma distribution with `TAIL` in each tail."""
+    shortest = max(feature.gap, SHORTEST)
+
+    def excess(logs: np.ndarray) -> list[float]:
+        shape, scale = np.exp(logs)
+        low = stats.invgamma.cdf(shortest, shape, scale=scale)
+        return [low - TAIL, stats.invgamma.sf(LONGEST, shape, scale=scale) - TAIL]
+
+    shape, scale = np.exp(optimize.least_squares(excess, [1.0, 0.0], xtol=1e-12, ftol=1e-12).x)
+    return pm.InverseGamma.dist(float(shape), float(scale))
+
+
+def log_prior(every: Sequence[PopulationHyperparameter]) -> Any:
+    """Return a function from natural values, an array for each, to their log prior density.
+
+    PyTensor's graph is evaluated by Python, an operation on all values at a time: compiling it
+    would take longer.
+    """
+    values = [pt.vector(h.name) for h in every]
+    total: Any = sum(pm.logp(h.prior, v) for h, v in zip(every, values, strict=True))
+    return pytensor.function(values, total, mode=Mode(linker="py", optimizer=None))
+
+
+def scales(
+    shared: Design, personal: Design, values: Mapping[str, Any], arrays: Any = Arrays
+) -> Scales:
+    """Return the scales that hyperparameters give.
+
+    Parameters
+    ----------
+    shared, personal : Design
+    values : mapping of str to ndarray or TensorVariable
+        Natural values by name, of equal shapes (...).
+    arrays : class
+        Operations of NumPy or PyTensor.
+    """
+    noise = values[NOISE]
+
+    def sds(design: Design, owner: str) -> Any:
+        parts = [np.zeros(0) * noise[..., None]]
+        for term, span in zip(design.terms, design.spans(), strict=True):
+            size = span.stop - span.start
+            sd = values.get(f"{owner}{term.name}.sd", DIFFUSE + 0 * noise)[..., None]
+            if term.smooth:
+                root = spectral_root(values[f"{owner}{term.name}.lengthscale"], arrays)
+                parts += [sd * root] * (size // BASIS)
+            else:
+                parts.append(sd * np.ones(size))
+        return arrays.concatenate(parts, axis=-1)
+
+    own = sds(personal, "personal ")
+    q = personal.size
+    root: Any = np.eye(q)
+    if CORRELATION in values:
+        level, line = (personal.spans()[i].start for i in correlated(personal))
+        r = values[CORRELATION][..., None, None]
+        root = root + r * _unit(q, line, level) + ((1 - r**2) ** 0.5 - 1) * _unit(q, line, line)
+    return Scales(sds(shared, ""), own[..., :, None] * root, noise)
+
+
+def _unit(size: int, row: int, column: int) -> np.ndarray:
+    """Return a matrix of zeros with a one at one place."""
+    return np.outer(np.arange(size) == row, np.arange(size) == column).astype(float)
+
+
+def named(
+    every: Sequence[PopulationHyperparameter], coordinates: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return natural values by name, for coordinates (..., d)."""
+    return {h.name: h.natural(coordinates[..., i]) for i, h in enumerate(every)}
+
+
+def register(every: Sequence[PopulationHyperparameter], model: pm.Model) -> dict[str, Any]:
+    """Add the hyperparameters to a PyMC model as random variables, and return them by name."""
+    return {h.name: model.register_rv(fresh(h.prior), h.name) for h in every}

@@ -1,0 +1,332 @@
+"""The population model: what users share, how they differ, and noise, as a PyMC model."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.table import check_varies
+from kem_pymc.errors import InputError, SamplingWarning
+from kem_pymc.population.design import default_terms, designs
+from kem_pymc.population.hyperparameters import (
+    CORRELATION,
+    NOISE,
+    PopulationHyperparameter,
+    hyperparameters,
+    log_prior,
+    scales,
+)
+from kem_pymc.population.importance import RELIABLE, ImportanceDraws, sample
+from kem_pymc.population.likelihood import Products, Scales, Total
+from kem_pymc.population.posterior import PopulationPosterior
+from kem_pymc.priors.distributions import fresh
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Number of draws by importance sampling, and of those used from other samplers at most.
+DRAWS = 1000
+
+#: Starting values of all sds and amplitudes, and those of lengthscales.
+STARTS, LENGTHSCALE = (0.4, 0.1, 0.8), 0.8
+
+#: Smallest noise sd, in scaled units; smaller ones would be rounding errors.
+LEAST_NOISE = 1e-5
+
+
+class PopulationModel(pm.Model):
+    """What users share and how they differ: a linear mixed model with smooth functions.
+
+    The target of user u at inputs x is
+
+        y = b_0 + sum_j b_j h_j(x) + sum_k f_k(x) + a_u + c_u t + r_u(t) + noise,
+
+    with lines and contrasts b of the population, with priors so diffuse that they don't matter;
+    smooth functions f of the population, or of its groups; and a level a_u, a line c_u and a smooth
+    function r_u of each user. Without smooth functions it is the linear mixed model, and the
+    posterior modes of its variances under flat priors are those of REML (Harville 1974). All these
+    functions are integrated out, so ``pm.sample`` draws variances, lengthscales and a correlation;
+    :meth:`fit` does the same in about a second by importance sampling.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Users, in the units in which results are wanted.
+    shared : sequence of str, optional
+        Terms that users share: features, as ``"day"`` or ``"arm"``; products, ``"day:arm"``; smooth
+        functions, ``"s(day)"``, also for each level of a category, ``"s(day):arm"``. By default see
+        :func:`~kem_pymc.population.design.default_terms`.
+    personal : sequence of str, optional
+        Terms of each user's own: ``"level"``, features, and smooth functions of one feature.
+    priors : mapping of str to distribution, optional
+        PyMC distributions that replace default priors, by name of the hyperparameter:
+        ``"personal level.sd"``, ``"s(day).lengthscale"``, ``"correlation"``, ``"noise.sd"``.
+
+    Attributes
+    ----------
+    hyperparameters : tuple of PopulationHyperparameter
+    target_mean, target_sd : float
+        Mean and sd of the target. Sds have the unit `target_sd`, lines that of their feature's sd,
+        lengthscales half of their feature's range.
+
+    Raises
+    ------
+    InputError
+        If there is only one user, a feature or the target is constant, or a term or a prior isn't
+        valid.
+
+    Examples
+    --------
+    >>> model = kem.PopulationModel(cohort)
+    >>> model.fit().comparisons("arm", over="day")
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        shared: Sequence[str] | None = None,
+        personal: Sequence[str] | None = None,
+        *,
+        priors: Mapping[str, Any] | None = None,
+    ) -> None:
+        if cohort.n_users < 2:
+            raise InputError("A population model of one user isn't possible. Give at least two.")
+        rows, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
+        check_varies((*cohort.features, cohort.target), np.column_stack([rows, y]))
+        defaults = default_terms(cohort)
+        self.cohort = cohort
+        self.shared, self.personal = designs(
+            cohort,
+            defaults[0] if shared is None else shared,
+            defaults[1] if personal is None else personal,
+        )
+        self.priors = dict(priors or {})
+        self.hyperparameters = hyperparameters(self.shared, self.personal, self.priors)
+        self.target_mean, self.target_sd = float(y.mean()), float(y.std())
+        self._log_prior = log_prior(self.hyperparameters)
+        self.products = Products.of(
+            [self.shared(x) for x in cohort.inputs],
+            [self.personal(x) for x in cohort.inputs],
+            [(y - self.target_mean) / self.target_sd for y in cohort.targets],
+        )
+        super().__init__()
+        with self:
+            _add_variables(self)
+
+    def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
+        """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
+        total = np.full(len(coordinates), -np.inf)
+        low = self.lower_ends
+        inside = np.isfinite(coordinates).all(axis=1) & (coordinates >= low).all(axis=1)
+        if not inside.any():
+            return total
+        every, values = self.hyperparameters, coordinates[inside]
+        natural = self.named(values)
+        density = self._log_prior(*natural.values())
+        density += sum(h.log_jacobian(values[:, i]) for i, h in enumerate(every))
+        total[inside] = density + self.log_likelihood(natural, products)
+        return np.where(np.isnan(total), -np.inf, total)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Features with categories that are constant within users, such as the arms of a trial."""
+        constant = self.cohort.constant
+        features = enumerate(self.shared.features)
+        return tuple(f.name for d, f in features if f.category and d in constant)
+
+    @property
+    def lower_ends(self) -> np.ndarray:
+        """Lower end of each hyperparameter's coordinate, shape (d,)."""
+        return np.array([0.0 if h.coordinate == "root" else -np.inf for h in self.hyperparameters])
+
+    def named(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
+        """Return natural values (S,) by name for coordinates (S, d)."""
+        every = enumerate(self.hyperparameters)
+        values = {h.name: h.natural(np.clip(coordinates[:, i], -30, 10)) for i, h in every}
+        return values | {NOISE: np.maximum(values[NOISE], LEAST_NOISE)}
+
+    def log_likelihood(self, natural: Mapping[str, np.ndarray], products: Products) -> np.ndarray:
+        """Return log likelihoods (S,) of products, minus infinity where rounding errors win."""
+        every = scales(self.shared, self.personal, natural)
+        return _log_likelihood(products.total(every), every)
+
+    @one_blas_thread()
+    def fit(self, *, draws: int = DRAWS, seed: int = 0) -> PopulationPosterior:
+        """Return the posterior by importance sampling.
+
+        Parameters
+        ----------
+        draws : int
+            Number of draws.
+        seed : int
+
+        Returns
+        -------
+        PopulationPosterior
+            If k-hat of its weights is above 0.7, a warning says so.
+        """
+        weighted = self._sample(self.products, draws, np.random.default_rng(seed))
+        if weighted.pareto_k > RELIABLE:
+            warnings.warn(
+                f"The weights of importance sampling aren't reliable: k-hat is "
+                f"{weighted.pareto_k:.2f}, above {RELIABLE}. Draw with pm.sample(model=model), and "
+                "use model.posterior(idata).",
+                SamplingWarning,
+                stacklevel=2,
+            )
+        found = self.named(weighted.draws)
+        return PopulationPosterior(
+            self, found, weighted.weights, weighted.pareto_k, weighted.log_evidence
+        )
+
+    def posterior(self, idata: "DataTree") -> PopulationPosterior:
+        """Return the posterior from draws of ``pm.sample``, of which at most 1,000 are used.
+
+        Raises
+        ------
+        InputError
+            If `idata` isn't a posterior of this model.
+        """
+        group: Any = idata["posterior"].to_dataset() if "posterior" in idata.children else {}
+        names = [h.name for h in self.hyperparameters]
+        if any(name not in group for name in names):
+            raise InputError(f"The posterior doesn't have {', '.join(names)}. Give this model's.")
+        every = {name: group[name].values.ravel() for name in names}
+        total = len(every[NOISE])
+        places = np.linspace(0, total - 1, min(total, DRAWS)).round().astype(int)
+        draws = {name: values[places] for name, values in every.items()}
+        equal = np.full(len(places), 1 / len(places))
+        return PopulationPosterior(self, draws, equal, -np.inf, np.nan)
+
+    def fit_without(self, user: int) -> PopulationPosterior:
+        """Return the posterior given all users except one, by index, by importance sampling."""
+        others = self.products.take(np.arange(self.cohort.n_users) != user)
+        draws, weights, _, pareto_k, _ = self._sample(others, DRAWS, np.random.default_rng(user))
+        return PopulationPosterior(self, self.named(draws), weights, pareto_k, np.nan, user)
+
+    def without(self, term: str) -> "PopulationModel":
+        """Return the model without a smooth term that users share, or a term of users' own.
+
+        Raises
+        ------
+        InputError
+            If the term isn't in the model, or is a line or a contrast that users share.
+        """
+        shared = {t.name: t for t in self.shared.terms}
+        personal = {f"personal {t.name}": t for t in self.personal.terms}
+        smooth = [name for name, t in shared.items() if t.smooth]
+        if term not in (*smooth, *personal):
+            raise InputError(
+                f"{term!r} isn't a term that can be left out. Use one of "
+                f"{', '.join([*smooth, *personal])}; of lines and contrasts that users share, "
+                "use the intervals of slopes and comparisons."
+            )
+        shared.pop(term, None)
+        personal.pop(term, None)
+        own = [t.name for t in personal.values()]
+        names = {h.name: h.prior for h in self.hyperparameters if not h.name.startswith(f"{term}.")}
+        if CORRELATION in names and not {"level", self.cohort.time} <= set(own):
+            del names[CORRELATION]
+        return PopulationModel(self.cohort, [*shared], own, priors=names)
+
+    def _sample(self, products: Products, draws: int, rng: np.random.Generator) -> ImportanceDraws:
+        starts = np.array([[self._start(h, sd) for h in self.hyperparameters] for sd in STARTS])
+        density = partial(self.log_posterior, products=products)
+        return sample(density, starts, self.lower_ends, draws, rng)
+
+    @staticmethod
+    def _start(hyperparameter: PopulationHyperparameter, sd: float) -> float:
+        name = hyperparameter.name
+        value = 0.0 if name == CORRELATION else LENGTHSCALE if "lengthscale" in name else sd
+        return float(hyperparameter.coordinates(np.array(value)))
+
+
+def _log_likelihood(total: Total, every: Scales) -> np.ndarray:
+    """Return log likelihoods (S,); a failed factorisation is found by halving the draws."""
+    try:
+        return total.given(every).log_likelihood
+    except np.linalg.LinAlgError:
+        count = len(every.noise)
+        if count == 1:
+            return np.array([-np.inf])
+        halves = slice(0, count // 2), slice(count // 2, count)
+        parts = [(Total(*(values[half] for values in total)), every.at(half)) for half in halves]
+        return np.concatenate([_log_likelihood(*part) for part in parts])
+
+
+class Tensors:
+    """Operations of PyTensor, as :class:`~kem_pymc.population.likelihood.Arrays` has NumPy's."""
+
+    concatenate = staticmethod(pt.concatenate)
+    exp = staticmethod(pt.exp)
+    eye = staticmethod(pt.eye)
+    log = staticmethod(pt.log)
+    cholesky = staticmethod(pt.linalg.cholesky)
+
+    @staticmethod
+    def solve_lower(factor: Any, right: Any) -> Any:
+        """Solve with stacked lower triangular matrices."""
+        return pt.linalg.solve_triangular(factor, right, lower=True, b_ndim=2)
+
+
+def _add_variables(model: PopulationModel) -> None:
+    """Add the hyperparameters and the targets, in scaled units, as random variables."""
+    values = {h.name: model.register_rv(fresh(h.prior), h.name) for h in model.hyperparameters}
+    cohort, products, names = model.cohort, model.products, list(values)
+    rows, ranks, q = products.rows, products.ranks, model.personal.size
+    common = np.concatenate([model.shared(x) for x in cohort.inputs])
+    own = [model.personal(x) for x in cohort.inputs]
+    # Products with the targets are part of the graph, which simulated targets can be put into.
+    basis = np.zeros((len(rows), products.own.shape[1], rows.max()))
+    place = np.zeros((len(rows), rows.max()), dtype=np.int64)
+    for u, (start, n, r) in enumerate(zip(np.cumsum(rows) - rows, rows, ranks, strict=True)):
+        basis[u, :r, :n] = np.linalg.qr(own[u])[0].T
+        place[u, :n] = start + np.arange(n)
+    of_shared = products.common[..., :-1]
+
+    def log_density(y: Any, *parameters: Any) -> Any:
+        natural = dict(zip(names, parameters[:-1], strict=True))
+        every = scales(model.shared, model.personal, natural, Tensors)
+        onto = (basis @ y[place][..., None])[..., 0]
+        shift = (y @ common - (of_shared * onto[..., None]).sum(axis=(0, 1)))[:, None]
+        square = (y @ y - (onto**2).sum())[None, None]
+        upper = pt.concatenate([products.rest[:, :-1, :-1].sum(axis=0), shift], axis=1)
+        rest = pt.concatenate([upper, pt.concatenate([shift.T, square], axis=1)], axis=0)
+        variance = every.noise**2
+        sums = rest / variance
+        log_determinant = len(common) * np.log(2 * np.pi)
+        log_determinant += (len(common) - ranks.max() * len(rows)) * pt.log(variance)
+        if q:
+            spread = products.own @ every.personal
+            factor = pt.linalg.cholesky(spread @ spread.mT + variance * np.eye(ranks.max()))
+            both = pt.concatenate([of_shared, onto[..., None]], axis=-1)
+            white = Tensors.solve_lower(factor, both).reshape((-1, common.shape[1] + 1))
+            sums += white.T @ white
+            diagonal = (factor * np.eye(ranks.max())).sum(axis=-1)
+            log_determinant += 2 * pt.log(diagonal).sum()
+        return Total(log_determinant, sums).given(every, Tensors).log_likelihood
+
+    def draw(*parameters: np.ndarray, rng: np.random.Generator, size: Any) -> np.ndarray:  # noqa: ARG001
+        natural = {n: np.asarray(v) for n, v in zip(names, parameters[:-1], strict=True)}
+        every = scales(model.shared, model.personal, natural)
+        users = [z @ (every.personal @ rng.normal(size=q)) for z in own]
+        noise = every.noise * rng.normal(size=len(common))
+        shared = common @ (every.shared * rng.normal(size=common.shape[1]))
+        return shared + np.concatenate(users) + noise
+
+    targets = np.concatenate(cohort.targets)
+    pm.CustomDist(
+        "targets",
+        *values.values(),
+        np.zeros(len(common)),  # its shape is that of the targets
+        logp=log_density,
+        random=draw,
+        signature=f"{'(),' * len(values)}(n)->(n)",
+        observed=(targets - model.target_mean) / model.target_sd,
+    )

@@ -1,0 +1,94 @@
+"""Shares of the targets' variance, which add up to one."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kem_pymc.population.likelihood import Scales
+
+if TYPE_CHECKING:
+    from kem_pymc.population.model import PopulationModel
+
+#: Seed of the draws of the shared weights, one for each draw of the hyperparameters.
+SEED = 0
+
+
+def shares(
+    model: "PopulationModel", every: Scales, mean: np.ndarray, root: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return draws (S,) of each part's share of the variance over the observed rows.
+
+    Shared terms have the variance of their functions, less what earlier terms have explained: lines
+    and contrasts in the order of the model, then smooth functions. It is that of a draw of the
+    weights; for lines and contrasts less twice its posterior variance, because draws exceed the
+    estimate by that on average, and the estimate the truth; it is zero at least. The parts of
+    users' own functions have expected variances: of users' means (``"personal level"``), of lines
+    in time within users (``"personal line"``) and of the rest within users (``"personal curve"``).
+    Noise has the rest.
+
+    Parameters
+    ----------
+    model : PopulationModel
+    every : Scales
+        Scales of the draws.
+    mean : ndarray, shape (S, P)
+        Posterior mean of the weights of the shared columns.
+    root : ndarray, shape (S, P, P)
+        R, with R'R their posterior covariance.
+    """
+    rng = np.random.default_rng(SEED)
+    cohort = model.cohort
+    rows = np.concatenate(cohort.inputs)
+    n = len(rows)
+    away = rng.normal(size=mean.shape)
+    weights = mean + (away[:, None, :] @ root)[:, 0]
+    columns = model.shared(rows)
+    columns = columns - columns.mean(axis=0)
+    basis = np.zeros((n, 0))
+    out: dict[str, np.ndarray] = {}
+    terms = list(zip(model.shared.terms, model.shared.spans(), strict=True))[1:]
+    for term, span in sorted(terms, key=lambda pair: bool(pair[0].smooth)):
+        own = columns[:, span]
+        own = own - basis @ (basis.T @ own)
+        directions, size, _ = np.linalg.svd(own, full_matrices=False)
+        directions = directions[:, size > 1e-8 * np.sqrt(n)]
+        basis = np.hstack([basis, directions])
+        of_weights = columns.T @ directions
+        variance = ((weights @ of_weights) ** 2).sum(axis=-1)
+        if not term.smooth:
+            variance = variance - 2 * ((root @ of_weights) ** 2).sum(axis=(-2, -1))
+        out[term.name] = np.maximum(variance, 0.0) / n
+    out |= _personal(model, every.personal @ every.personal.mT)
+    out["noise"] = every.noise**2 * (1 - 1 / n)
+    total = sum(out.values())
+    return {name: values / total for name, values in out.items()}
+
+
+def _personal(model: "PopulationModel", covariance: np.ndarray) -> dict[str, np.ndarray]:
+    """Return expected variances (S,) of the parts of users' own functions.
+
+    With users' weights of covariance (S, q, q), a part's variance is the trace of it times a matrix
+    of the columns: of users' means, of their lines within users, and of what remains.
+    """
+    cohort, q = model.cohort, covariance.shape[-1]
+    if not q:
+        return {}
+    n = sum(map(len, cohort.targets))
+    level, line, within = (np.zeros((q, q)) for _ in range(3))
+    for x in cohort.inputs:
+        own = model.personal(x)
+        sums = own.sum(axis=0)
+        level += np.outer(sums, sums) * (1 / len(x) - 1 / n)
+        own = own - own.mean(axis=0)
+        within += own.T @ own
+        if cohort.time is not None:
+            time = x[:, cohort.features.index(cohort.time)]
+            time = time - time.mean()
+            slopes = time @ own
+            line += np.outer(slopes, slopes) / ((time @ time) or 1.0)
+    parts = {"personal level": level, "personal line": line, "personal curve": within - line}
+    return {
+        name: np.einsum("sij,ij->s", covariance, matrix) / n
+        for name, matrix in parts.items()
+        if np.trace(matrix) > 1e-9 * n
+    }

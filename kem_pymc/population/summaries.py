@@ -1,0 +1,61 @@
+"""Summaries of weighted draws, and of mixtures of normal distributions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+#: Number of halvings with which a quantile is found, and the sds that hold it (by Cantelli, 6.3).
+HALVINGS, REACH = 50, 7.0
+
+
+def normal_mixture(mean: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
+    """Summarise mixtures of normal distributions.
+
+    Parameters
+    ----------
+    mean, variance : ndarray, shape (S, k)
+        Of each of the S components of k mixtures.
+    weights : ndarray, shape (S,)
+        Weights of the components, which add up to one.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``mean``, ``sd``, ``low_95``, ``high_95`` and ``positive``, the probability of
+        positive values, with k rows.
+    """
+    sd = np.sqrt(np.maximum(variance, 1e-300))
+    centre = weights @ mean
+    spread = np.sqrt(weights @ (variance + (mean - centre) ** 2))
+
+    def below(x: np.ndarray) -> np.ndarray:
+        return weights @ ndtr((x - mean) / sd)
+
+    ends = []
+    for level in (0.025, 0.975):
+        low, high = centre - REACH * spread, centre + REACH * spread
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            too_low = below(middle) < level
+            low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
+        ends.append((low + high) / 2)
+    columns = centre, spread, *ends, 1 - below(np.zeros_like(centre))
+    names = "mean", "sd", "low_95", "high_95", "positive"
+    return pd.DataFrame(dict(zip(names, columns, strict=True)))
+
+
+def exceeds(mean: np.ndarray, variance: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Return the probability that normal values are farther from zero than a limit."""
+    sd = np.sqrt(np.maximum(variance, 1e-300))
+    return ndtr((mean - limit) / sd) + ndtr((-limit - mean) / sd)
+
+
+def quantiles(draws: np.ndarray, weights: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Return quantiles (levels, k) of weighted draws (S, k)."""
+    order = np.argsort(draws, axis=0)
+    reached = np.cumsum(weights[order], axis=0) - weights[order] / 2
+    ordered = np.take_along_axis(draws, order, axis=0)
+    columns = zip(reached.T, ordered.T, strict=True)
+    return np.array([np.interp(levels, at, values) for at, values in columns]).T

@@ -1,0 +1,215 @@
+"""Posteriors and answers against dense normals, quadrature and simulation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy.integrate import trapezoid
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+import kem_pymc as kem
+from kem_pymc.errors import InputError
+from kem_pymc.population.hyperparameters import scales
+from tests.population.trial import cohort_of, trial
+
+
+def dense(model, values):
+    """Return columns, prior covariance of targets without noise, and scaled targets."""
+    every = scales(model.shared, model.personal, {n: np.array([v]) for n, v in values.items()})
+    inputs = model.cohort.inputs
+    shared = np.concatenate([model.shared(x) for x in inputs]) * every.shared[0]
+    personal = [model.personal(x) @ every.personal[0] for x in inputs]
+    user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])
+    own = np.concatenate(personal)
+    covariance = shared @ shared.T + (own @ own.T) * (user[:, None] == user)
+    y = (np.concatenate(model.cohort.targets) - model.target_mean) / model.target_sd
+    return covariance, y, user
+
+
+def test_the_likelihood_is_that_of_a_normal_distribution(posterior):
+    """By NumPy and by PyTensor, with shared and personal smooth functions and their groups."""
+    model = posterior.model
+    point = model.initial_point()
+    natural = {}
+    for h, (name, value) in zip(model.hyperparameters, point.items(), strict=True):
+        positive = name.endswith("_log__")
+        natural[h.name] = float(np.exp(value) if positive else np.tanh(value / 2))
+    covariance, y, _ = dense(model, natural)
+    covariance += natural["noise.sd"] ** 2 * np.eye(len(y))
+    expected = multivariate_normal(np.zeros(len(y)), covariance).logpdf(y)
+    arrays = {name: np.array([value]) for name, value in natural.items()}
+    assert model.log_likelihood(arrays, model.products)[0] == pytest.approx(expected, abs=1e-6)
+    log_prior = sum(float(pm.logp(h.prior, natural[h.name]).eval()) for h in model.hyperparameters)
+    total = model.compile_logp(jacobian=False)(point)
+    assert float(total) - log_prior == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def levels():
+    """A model with two hyperparameters, and its posterior on a grid of them."""
+    table = trial().drop(columns=["base"])
+    model = kem.PopulationModel(cohort_of(table), ["arm"], ["level"])
+    level, noise = np.exp(np.linspace(-4, 2.5, 181)), np.exp(np.linspace(-1.5, 0.5, 121))
+    grid = {"personal level.sd": np.repeat(level, 121), "noise.sd": np.tile(noise, 181)}
+    log_prior = -((grid["personal level.sd"] / 1.5) ** 2) / 2 + np.log(2 / 1.5)
+    log_prior += -(grid["noise.sd"] ** 2) / 2 + np.log(2) - np.log(2 * np.pi)
+    log_density = model.log_likelihood(grid, model.products) + log_prior
+    log_density += np.log(grid["personal level.sd"]) + np.log(grid["noise.sd"])
+    height = log_density.max()
+    area = np.exp(log_density - height).reshape(181, 121)
+    evidence = height + np.log(trapezoid(trapezoid(area, np.log(noise)), np.log(level)))
+    weights = np.exp(log_density - logsumexp(log_density))
+    exact = kem.population.PopulationPosterior(model, grid, weights, -np.inf, evidence)
+    return model.fit(), exact
+
+
+def test_importance_sampling_agrees_with_quadrature(levels):
+    """Estimates and ends of intervals within .08 sd, the evidence within .02.
+
+    A wrong Jacobian would change ends by .1 sd or more, and weights without the proposal's density
+    by .3.
+    """
+    found, exact = levels
+    assert found.pareto_k < 0.7
+    assert found.log_evidence == pytest.approx(exact.log_evidence, abs=0.02)
+    one, other = found.comparisons("arm"), exact.comparisons("arm")
+    for column in ("estimate", "sd", "low_95", "high_95"):
+        assert (np.abs(one[column] - other[column]) < 0.08 * other["sd"]).all()
+    shares = found.variance_shares(), exact.variance_shares()
+    assert shares[0]["share"].to_numpy() == pytest.approx(shares[1]["share"].to_numpy(), abs=0.01)
+
+
+def test_densities_without_a_user_are_those_of_quadrature(levels):
+    """PSIS over the draws against quadrature over the same user's posterior of the others."""
+    found, exact = levels
+    table = found.leave_one_out()
+    rows = found.model.products.rows
+    for user in (0, 7):
+        others = replace(exact, left_out=user)
+        ratios = exact.log_likelihood - others.log_likelihood
+        log_density = -logsumexp(np.log(exact.weights + 1e-300) - ratios)
+        log_density -= rows[user] * np.log(found.model.target_sd)
+        assert table["log_density"][user] == pytest.approx(log_density, abs=0.05)
+
+
+def test_leaving_a_user_out_is_dropping_the_user(posterior):
+    others = replace(posterior, left_out=3)
+    model = posterior.model
+    fewer = model.products.take(np.arange(12) != 3)
+    expected = model.log_likelihood(posterior.draws, fewer)
+    assert others.log_likelihood == pytest.approx(expected, abs=1e-6)
+
+
+def test_shares_add_up_and_are_the_variances_of_simulated_functions(posterior):
+    """Personal parts against a thousand simulated users' functions at the observed rows."""
+    shares = posterior.variance_shares()
+    assert shares["share"].sum() == pytest.approx(1)
+    assert (shares["low_95"] <= shares["share"]).all()
+    one = replace(
+        posterior,
+        draws={name: values[:1] for name, values in posterior.draws.items()},
+        weights=np.ones(1),
+    )
+    share = one.variance_shares().set_index("part")["share"]
+    model, rng = posterior.model, np.random.default_rng(0)
+    root = scales(model.shared, model.personal, one.draws).personal[0]
+    found = np.zeros(3)
+    for _ in range(2000):
+        functions = [
+            model.personal(x) @ root @ rng.normal(size=len(root)) for x in model.cohort.inputs
+        ]
+        means = np.concatenate([np.full(len(f), f.mean()) for f in functions])
+        lines = []
+        for x, f in zip(model.cohort.inputs, functions, strict=True):
+            week = x[:, 0] - x[:, 0].mean()
+            lines.append(week * (week @ f) / (week @ week))
+        rest = np.concatenate(functions) - means - np.concatenate(lines)
+        found += (
+            np.array([means.var(), np.mean(np.concatenate(lines) ** 2), np.mean(rest**2)]) / 2000
+        )
+    noise = one.draws["noise.sd"][0] ** 2 * (1 - 1 / len(means))
+    expected = found / noise * share["noise"]
+    names = ["personal level", "personal line", "personal curve"]
+    assert share[names].to_numpy() == pytest.approx(expected, rel=0.1)
+
+
+def test_curves_differences_and_slopes_agree_with_each_other(posterior):
+    """Differences and slopes are those of curves; changes since a week are zero there."""
+    at = {"week": [0.0, 2.0, 2.002]}
+    curves = posterior.predictions("arm", at).set_index(["arm", "week"])["mean"]
+    pairs = posterior.comparisons("arm", over=at).set_index(["contrast", "week"])["estimate"]
+    for week in at["week"]:
+        difference = curves["placebo", week] - curves["low", week]
+        assert pairs["placebo - low", week] == pytest.approx(difference)
+    slopes = posterior.slopes(by="arm", over={"week": [2.001]}).set_index("arm")["estimate"]
+    rise = (curves["low", 2.002] - curves["low", 2.0]) / 0.002
+    assert slopes["low"] == pytest.approx(rise, rel=1e-4)
+    changes = posterior.comparisons("arm", over=at, baseline=0.0).set_index(["contrast", "week"])
+    assert np.abs(changes.loc[("placebo - low", 0.0), ["estimate", "sd"]]).max() < 1e-6
+    change = pairs["placebo - low", 2.0] - pairs["placebo - low", 0.0]
+    assert changes.loc[("placebo - low", 2.0), "estimate"] == pytest.approx(change, abs=1e-6)
+    strata = posterior.comparisons("arm", by="arm")
+    assert list(strata["arm"].unique()) == ["high", "low", "placebo"]
+
+
+def test_terms_that_matter_are_told_from_those_that_do_not(mixed):
+    """Users' levels have e^10 in their favour, in evidence and in predictions of other users."""
+    row = mixed.fit().compare("personal level").iloc[0]
+    assert row["log_bayes_factor"] > 10
+    assert row["log_density"] > 2 * row["se"] > 0
+
+
+def test_draws_of_other_samplers_are_read(posterior):
+    model = posterior.model
+    names = [h.name for h in model.hyperparameters]
+    chosen = np.random.default_rng(0).choice(1000, 4000, p=posterior.weights)
+    draws = {name: posterior.draws[name][chosen].reshape(4, 1000) for name in names}
+    import arviz as az
+
+    again = model.posterior(az.from_dict({"posterior": draws}))
+    one, other = again.comparisons("arm"), posterior.comparisons("arm")
+    assert np.abs(one["estimate"] - other["estimate"]).max() < 0.15 * other["sd"].min()
+    with pytest.raises(InputError, match=r"doesn't have"):
+        model.posterior(az.from_dict({"posterior": {"noise.sd": draws["noise.sd"]}}))
+
+
+def test_priors_can_be_replaced(mixed):
+    """A prior that fixes the noise moves it there; its density is part of the evidence."""
+    shared = [term.name for term in mixed.shared.terms]
+    prior = {"noise.sd": pm.LogNormal.dist(np.log(0.9), 0.01)}
+    model = kem.PopulationModel(mixed.cohort, shared, ["level", "week"], priors=prior)
+    found = model.fit()
+    assert found.weights @ found.draws["noise.sd"] == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda p: p.comparisons("week"), "has numbers"),
+        (lambda p: p.comparisons("sex"), "no feature 'sex'"),
+        (lambda p: p.slopes("arm"), "has categories"),
+        (lambda p: p.comparisons("arm", baseline=0.0), "Give both"),
+        (lambda p: p.predictions(user="nobody"), "no user 'nobody'"),
+        (lambda p: p.compare("arm"), "isn't a term that can be left out"),
+        (lambda p: type(p.model)(p.model.cohort, ["dose"]), "no feature 'dose'"),
+        (lambda p: type(p.model)(p.model.cohort, ["s(arm)"]), "is a category"),
+        (lambda p: type(p.model)(p.model.cohort, ["week", "week"]), "repeat one"),
+        (lambda p: type(p.model)(p.model.cohort, None, ["arm:week"]), "personal term"),
+        (lambda p: type(p.model)(p.model.cohort, priors={"x": 1}), "doesn't have"),
+    ],
+)
+def test_questions_that_have_no_answer_are_refused(posterior, ask, message):
+    with pytest.raises(InputError, match=message):
+        ask(posterior)
+
+
+def test_users_with_one_point_are_described_but_not_learned_from():
+    table = pd.concat(
+        [trial(), pd.DataFrame([("new", 2.0, "low", 50.0, 25.0)], columns=trial().columns)]
+    )
+    assert cohort_of(table).n_users == 13
+    with pytest.raises(InputError, match="has one point"):
+        kem.Cohort.from_frame(table, user="user", time="week", target="y", gaps="skip")
