@@ -13,7 +13,7 @@ EXAMPLE = "Example: kem diagnose kem-fit --out kem-diagnosis"
 TABLE = "convergence.csv"
 WRITTEN = frozenset(
     {
-        *(TABLE, "parts.csv", "edges.csv", "clusters.csv", "relevances.csv", "contrasts.csv"),
+        *(TABLE, "parts.csv", "edges.csv", "clusters.csv"),
         *("chains.png", "edges.png", "co_clustering.png"),
     }
 )
@@ -27,33 +27,20 @@ def diagnose(
         Path | None,
         typer.Option(metavar="STUDY.py", help="Study file, if it registers base kernels."),
     ] = None,
-    contrast: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,C",
-            help="Features with categories or two values: report how their groups differ in the "
-            "function that all users share.",
-        ),
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="A new folder; by default FOLDER/diagnosis."),
     ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Report which parts of kernels matter, whether chains agree, and how groups differ.
+    """Report which parts kernels have, and whether chains agree.
 
     If there are problems, advice is printed. Tables are written of the parts, of convergence, of
-    the edges of the evolution graph, of a representative clustering, of shares of the variance and,
-    with --contrast, of differences between groups; and pictures are drawn.
+    the edges of the evolution graph and of a representative clustering, and pictures are drawn.
     """
-    import pandas as pd
-
     from kem_pymc import plots
     from kem_pymc.cli.study import load_study
-    from kem_pymc.data.scaling import Scaling
-    from kem_pymc.diagnostics import diagnosis, groups, representative
-    from kem_pymc.evolutions.from_posterior import study_settings
+    from kem_pymc.diagnostics import diagnosis, representative
     from kem_pymc.evolutions.posteriors import read_posterior
     from kem_pymc.plots.report.gather import planned_chains, read_settings
 
@@ -61,11 +48,6 @@ def diagnose(
         load_study(study)
     idata = read_posterior(results / "posterior.zarr")
     planned = planned_chains(read_settings(results))
-    differences = [
-        groups.contrasts(idata, feature).assign(feature=feature)
-        for feature in options.listed(contrast) or ()
-    ]
-    shares = groups.relevances(idata)
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder:
         diagnosed = diagnosis.diagnose(idata, planned)
@@ -74,8 +56,6 @@ def diagnose(
             "convergence": diagnosed.convergence,
             "edges": diagnosed.edges,
             "clusters": representative.representative(idata).to_frame(),
-            "relevances": shares,
-            "contrasts": pd.concat([pd.DataFrame(), *differences]),
         }
         for name, frame in tables.items():
             if len(frame):
@@ -86,14 +66,4 @@ def diagnose(
         similar = plots.co_clustering(idata, order="similarity")
         folders.save_figure(similar, folder / "co_clustering.png")
     screen.console.print(diagnosed)
-    if len(shares):
-        title = "Shares of the variance of all users' data"
-        table = shares.assign(share=shares["share"].map("{:.1%}".format))
-        screen.tables({title: table.set_index(["kind", "part", "name"])})
-    settings = study_settings(idata)
-    unit = Scaling.from_dict(settings["scaling"]).target_label(settings["target"])
-    for frame in differences:
-        title = f"Differences between levels of {frame['feature'].iloc[0]} in the shared function"
-        intervals = frame.set_index("contrast")[["mean", "low", "high"]]
-        screen.tables({f"{title}, in units of {unit}, with 95 % intervals": intervals})
     screen.info(f"\nTables and plots are in {out}.")

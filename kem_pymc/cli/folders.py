@@ -27,7 +27,7 @@ EVOLUTIONS = "evolutions.json"
 WRITTEN = frozenset(
     {
         *(EVOLUTIONS, "evolutions.png", "summary.csv", "settings.json", "study.py"),
-        *("posterior.zarr", "final.zarr", "unshared.zarr", "diagnosis", "report.html"),
+        *("posterior.zarr", "final.zarr", "unshared.zarr", "effects", "diagnosis", "report.html"),
     }
 )
 

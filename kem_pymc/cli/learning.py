@@ -13,12 +13,13 @@ import xarray as xr
 
 from kem_pymc._system.executors import Executor
 from kem_pymc._system.progress import waiting
-from kem_pymc.cli import screen
+from kem_pymc.cli import effects, screen
 from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS, REMEDY, save_figure
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
 from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.from_posterior import pilot_population
 from kem_pymc.model.ablations import final_model_of, unshared_model_of
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
@@ -143,6 +144,13 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     with suppress(InputError):  # if every evolution is improbable, there is nothing to draw
         save_figure(evolution_graph(learned), folder / "evolutions.png")
+    population = pilot_population(idata)
+    if population is not None:
+        groups = population.model.groups
+        (folder / "effects").mkdir()
+        effects.write(population, groups, folder / "effects")
+        screen.heading("What users share and how they differ")
+        effects.show(population, groups)
     screen.parts(diagnosis)
     screen.evolutions(learned)
     (screen.warn if disagreement else screen.info)(verdict(idata, disagreement, out))

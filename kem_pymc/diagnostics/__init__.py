@@ -7,8 +7,6 @@ from kem_pymc._system.lazy import lazily
 if TYPE_CHECKING:
     from kem_pymc.diagnostics.diagnosis import Diagnosis as Diagnosis
     from kem_pymc.diagnostics.diagnosis import diagnose as diagnose
-    from kem_pymc.diagnostics.groups import contrasts as contrasts
-    from kem_pymc.diagnostics.groups import relevances as relevances
     from kem_pymc.diagnostics.power_scaling import log_prior_group as log_prior_group
     from kem_pymc.diagnostics.prediction import log_likelihood_group as log_likelihood_group
     from kem_pymc.diagnostics.prediction import next_batch as next_batch
@@ -20,12 +18,10 @@ __getattr__, __all__ = lazily(
     {
         "Diagnosis": "diagnosis",
         "Representative": "representative",
-        "contrasts": "groups",
         "diagnose": "diagnosis",
         "log_likelihood_group": "prediction",
         "log_prior_group": "power_scaling",
         "next_batch": "prediction",
-        "relevances": "groups",
         "stack": "stacking",
     },
 )

@@ -126,15 +126,7 @@ class _Priors(_Strict):
         return self
 
 
-class _Shares(_Strict, extra="allow"):
-    """Schema of the setting ``shared``: the entries that reports show; others are allowed."""
-
-    shares: dict[Name, Number] = {}
-    relevance: dict[Name, list[Number]] = {}
-
-
 class _Settings(_Strict, extra="allow"):
-    shared: _Shares | None = None
     likelihood_power: Number = 1.0
 
 

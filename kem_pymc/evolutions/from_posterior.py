@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.files import check_settings
@@ -14,6 +16,7 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.shared_functions import ARRAYS
+from kem_pymc.population import PopulationModel, PopulationPosterior
 from kem_pymc.shared.choice import SharedPart
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
@@ -128,6 +131,43 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
     return {name: _values(idata, name, DRAW) for name in settings.get("population", {})}
 
 
+def read_cohort(idata: "DataTree") -> Cohort:
+    """Return the pilot users of a posterior, with the transformed target if there is a transform.
+
+    Raises
+    ------
+    InputError
+        If `idata` isn't the posterior of an ``EvolutionModel``, or lacks the data.
+    """
+    settings = study_settings(idata)
+    scaling, names = Scaling.from_dict(settings["scaling"]), settings["features"]
+    scaled = _values(idata, "inputs", ("user", "point", "feature"), "constant_data")
+    ends = _values(idata, "n_points", ("user", "time_step"), "constant_data")
+    targets = _values(idata, "targets", ("user", "time_step", "point"), "observed_data")
+    levels = {name: tuple(texts) for name, texts in settings.get("levels", {}).items()}
+    inputs = scaling.feature_low + scaled * (scaling.feature_high - scaling.feature_low)
+    codes = [names.index(name) for name in levels]
+    inputs[..., codes] = np.round(inputs[..., codes])
+    counts = ends.max(axis=1).astype(int)
+    last = np.argmax(ends, axis=1)
+    return Cohort(
+        tuple(idata["constant_data"].coords["user"].values.tolist()),
+        tuple(x[:n] for x, n in zip(inputs, counts, strict=True)),
+        tuple(scaling.mean_back(y[t, :n]) for y, t, n in zip(targets, last, counts, strict=True)),
+        tuple(np.unique(row[row > 0]) for row in ends.astype(int)),
+        tuple(names),
+        scaling.target_label(settings["target"]),
+        levels=levels,
+        time=settings.get("time"),
+    )
+
+
+def pilot_population(idata: "DataTree") -> PopulationPosterior | None:
+    """Return what the pilot users of a posterior share and how they differ; None of one user."""
+    cohort = read_cohort(idata)
+    return None if cohort.n_users < 2 else PopulationModel(cohort).fit()
+
+
 def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | None:
     """Return the part that the pilot users of a posterior share; None if they share nothing.
 
@@ -147,9 +187,7 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     contributions = list(zip(features, targets, strict=True))
     users = tuple(idata["constant_data"]["shared_features"].coords["user"].values.tolist())
     posterior = SharedPosterior(model, precision, shift, contributions)
-    relevance = data.get("relevance", {})  # posteriors of earlier versions lack it
-    relevance = {part: tuple(values) for part, values in relevance.items()}
-    return SharedPart(posterior, users, {}, data["shares"], data["unexplained"], relevance)
+    return SharedPart(posterior, users, {}, data["unexplained"])
 
 
 def spread_draws(

@@ -288,6 +288,7 @@ class EvolutionModel(pm.Model):
             "features": list(self.cohort.features),
             **({"levels": {n: list(names) for n, names in levels.items()}} if levels else {}),
             "target": self.cohort.target,
+            **({"time": self.cohort.time} if self.cohort.time is not None else {}),
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
             "concentration": self.engine.concentration.to_data(),

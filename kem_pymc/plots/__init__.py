@@ -13,7 +13,6 @@ from kem_pymc.plots.convergence import edges_by_chain, traces
 from kem_pymc.plots.curves import few_and_many, predictions
 from kem_pymc.plots.evolved import evolved_kernel
 from kem_pymc.plots.graph import evolution_graph
-from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.networks import networks
 from kem_pymc.plots.online import online_predictions
 from kem_pymc.plots.parts import components
@@ -37,7 +36,6 @@ __all__ = [
     "inclusion",
     "log_likelihood",
     "mean_curves",
-    "mean_process",
     "networks",
     "online_predictions",
     "predictions",

@@ -1,7 +1,7 @@
 """Learn from pilot users what users share: the kernel, if any, that best predicts other users."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,6 @@ from kem_pymc.kernels.prose import describe
 from kem_pymc.shared.fit import fit_two_level
 from kem_pymc.shared.fixed_mean import FixedMean
 from kem_pymc.shared.inducing import with_inducing_points
-from kem_pymc.shared.relevance import relevance_by_feature
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
 #: Options from which "auto" chooses.
@@ -49,25 +48,14 @@ class SharedPart:
         User labels, in the order of the posterior.
     scores : dict of str to ndarray, shape (U,)
         Log density of each user's targets given all other users', by name of the compared option.
-    shares : dict of str to float
-        Shares of variance of the parts of the two-level model: ``"shared"`` is the variance of the
-        mean process' posterior mean over all rows, ``"personal"`` the mean prior variance of users'
-        own functions there, and ``"noise"`` the noise variance. For a given mean process the last
-        two are one share, ``"personal and noise"``.
     unexplained : float
         Mean squared residual of the targets from the mean process given all other users.
-    relevance : dict of str to tuple of float (D,)
-        Each feature's total effect in ``"shared"`` and in ``"personal"``, as shares of the same
-        variance as `shares`; see :func:`~kem_pymc.shared.relevance.relevance_by_feature`. For a
-        given mean process only ``"shared"``.
     """
 
     posterior: SharedPosterior
     users: tuple[Hashable, ...]
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
-    shares: Mapping[str, float] = field(default_factory=dict)
     unexplained: float = 1.0
-    relevance: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def model(self) -> TwoLevel:
@@ -115,22 +103,20 @@ class SharedPart:
         -------
         str
         """
-        return in_words(self.model.kernel.composition, features, self.shares)
+        return in_words(self.model.kernel.composition, features)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model without its inducing points, summed scores and shares, as plain data."""
+        """Return the model without its inducing points, and summed scores, as plain data."""
         model = self.model.to_dict()
         del model["kernel"]["inducing"]
         return model | {
             "scores": {name: float(values.sum()) for name, values in self.scores.items()},
-            "shares": dict(self.shares),
             "unexplained": self.unexplained,
-            "relevance": {part: list(values) for part, values in self.relevance.items()},
         }
 
 
-def in_words(composition: Composition, features: Sequence[str], shares: Mapping[str, float]) -> str:
-    """Return a sentence that describes what users share, with its share of variance if known.
+def in_words(composition: Composition, features: Sequence[str]) -> str:
+    """Return a sentence that describes what users share.
 
     Parameters
     ----------
@@ -138,8 +124,6 @@ def in_words(composition: Composition, features: Sequence[str], shares: Mapping[
         Composition of the mean process.
     features : sequence of str (D,)
         Names of the features.
-    shares : mapping of str to float
-        Shares of variance, as in :class:`SharedPart`; may be empty.
 
     Returns
     -------
@@ -147,8 +131,7 @@ def in_words(composition: Composition, features: Sequence[str], shares: Mapping[
     """
     if not len(composition):
         return "Users share no function that improves predictions for other users."
-    much = f": {shares['shared']:.0%} of the variance" if shares else ""
-    return f"Users share {describe(composition, features)}{much}."
+    return f"Users share {describe(composition, features)}."
 
 
 @one_blas_thread()
@@ -195,7 +178,8 @@ def learn_shared(
         composition of the cohort's features, or a given function can't be used.
     """
     if isinstance(shared, FixedMean):
-        return _given(shared, cohort, noise_floor, seed)
+        posterior = shared.posterior(cohort, noise_floor, np.random.default_rng(seed))
+        return _part(posterior, cohort, {})
     named = _compositions(cohort)
     if cohort.n_users < 2:
         if shared != "auto":
@@ -224,41 +208,15 @@ def learn_shared(
             for u, (x, y) in enumerate(zip(*data, strict=True))
         ]
         scores[name] = np.array(densities)
-    return _part(posteriors[_best(scores)], cohort, scores, seed)
+    return _part(posteriors[_best(scores)], cohort, scores)
 
 
 def _part(
-    posterior: SharedPosterior, cohort: Cohort, scores: Mapping[str, np.ndarray], seed: int
+    posterior: SharedPosterior, cohort: Cohort, scores: Mapping[str, np.ndarray]
 ) -> SharedPart:
-    model, rows = posterior.model, np.concatenate(cohort.inputs)
-    variances = {
-        "shared": float(np.var(posterior.process.mean(rows))),
-        "personal": float(model.personal_kernel.variances(rows).sum(axis=0).mean()),
-        "noise": model.noise,
-    }
-    total = sum(variances.values())
     others = [posterior.without(u).mean(x) for u, x in enumerate(cohort.inputs)]
     residuals = np.concatenate(cohort.targets) - np.concatenate(others)
-    return SharedPart(
-        posterior=posterior,
-        users=cohort.users,
-        scores=scores,
-        shares={name: variance / total for name, variance in variances.items()},
-        unexplained=float(np.mean(residuals**2)),
-        relevance=relevance_by_feature(posterior, cohort, total, np.random.default_rng(seed)),
-    )
-
-
-def _given(shared: FixedMean, cohort: Cohort, noise_floor: float, seed: int) -> SharedPart:
-    """Return a given mean process as a `SharedPart`, with one share for personal part and noise."""
-    posterior = shared.posterior(cohort, noise_floor, np.random.default_rng(seed))
-    part = _part(posterior, cohort, {}, seed)
-    rest = {"personal and noise": 1 - part.shares["shared"]}
-    return replace(
-        part,
-        shares={"shared": part.shares["shared"]} | rest,
-        relevance={"shared": part.relevance["shared"]},
-    )
+    return SharedPart(posterior, cohort.users, scores, float(np.mean(residuals**2)))
 
 
 def _best(scores: Mapping[str, np.ndarray]) -> str:

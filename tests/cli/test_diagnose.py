@@ -16,10 +16,9 @@ def test_tables_and_pictures(results):
     assert "R-hat" in text
     assert "2 x 8 draws are too few to tell whether chains agree." in text
     assert "Factorisations: " in text
-    assert "Shares of the variance of all users' data" in text
     folder = results / "diagnosis"
     assert {path.name for path in folder.iterdir()} == {
-        *("parts.csv", "convergence.csv", "edges.csv", "clusters.csv", "relevances.csv"),
+        *("parts.csv", "convergence.csv", "edges.csv", "clusters.csv"),
         *("chains.png", "edges.png", "co_clustering.png"),
     }
     table = pd.read_csv(folder / "convergence.csv")

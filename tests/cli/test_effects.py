@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.conftest import fine, refused, run
-from tests.population.conftest import posterior  # noqa: F401
+from tests.population.conftest import trial_posterior  # noqa: F401
 from tests.population.trial import trial
 
 COLUMNS = ("--user", "user", "--time", "week", "--target", "y")
@@ -19,7 +19,7 @@ def visits(tmp_path):
     return path
 
 
-def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, posterior):  # noqa: F811
+def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_posterior):  # noqa: F811
     out = tmp_path / "effects"
     said = fine("effects", "--data", visits, *COLUMNS, "--by", "arm", "--out", out)
     pairs = pd.read_csv(out / "comparisons.csv")
@@ -28,7 +28,7 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, posteri
     assert list(pairs["contrast"]) == ["low - high", "placebo - high", "placebo - low"]
     # One more visit of 68 changes little.
     assert pairs["estimate"].to_numpy() == pytest.approx(
-        posterior.comparisons("arm")["estimate"].to_numpy(), abs=0.5
+        trial_posterior.comparisons("arm")["estimate"].to_numpy(), abs=0.5
     )
     assert f"placebo - high is {pairs['estimate'][1]:.3g} (95 % interval " in said
     curves = pd.read_csv(out / "curves.csv")

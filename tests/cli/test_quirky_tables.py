@@ -68,24 +68,15 @@ def test_says_what_the_columns_are(results):
     )
 
 
-def test_groups_and_relevances(results, tmp_path):
+def test_answers_are_stored_beside_the_results(results):
     """Fails where differences aren't in the target's unit, or a level is taken for another."""
-    folder, _ = results
-    options = ("--contrast", "Sex,diet", "--out", tmp_path / "d")
-    text = fine("diagnose", folder, *options)
-    assert "Differences between levels of Sex in the shared function, in units of distance" in text
-    found = pd.read_csv(tmp_path / "d" / "contrasts.csv").set_index("contrast")
+    folder, text = results
+    assert "In Sex, Male - Female is " in text
+    found = pd.read_csv(folder / "effects" / "comparisons.csv").set_index("contrast")
     assert found.index.tolist() == ["Male - Female", "2 - 1", "3 - 1", "3 - 2"]
-    assert found.loc["Male - Female", "mean"] == pytest.approx(4, abs=1)
-    assert found.loc["Male - Female", "low"] > 1
-    assert (found["low"] < found["mean"]).all()
-    shares = pd.read_csv(tmp_path / "d" / "relevances.csv")
-    assert shares.query("kind == 'all'")["share"].sum() == pytest.approx(1)
-    by_feature = shares.query("kind == 'feature'").pivot(index="name", columns="part")["share"]
-    assert by_feature.loc["Sex", "shared"] > 5 * by_feature.loc["diet", "shared"]
-    assert by_feature.loc["Sex", "personal"] == 0
-    assert "which can't be compared" in refused(run("diagnose", folder, "--contrast", "age"))
-    assert "no feature 'weight'" in refused(run("diagnose", folder, "--contrast", "weight"))
+    assert found.loc["Male - Female", "estimate"] == pytest.approx(4, abs=1)
+    assert found.loc["Male - Female", "low_95"] > 1
+    assert (found["low_95"] < found["estimate"]).all()
 
 
 def test_new_users_have_the_pilot_users_levels(results, tmp_path):
@@ -107,7 +98,7 @@ def test_new_users_have_the_pilot_users_levels(results, tmp_path):
     fine("report", folder, "--overwrite")
     page = (folder / "report.html").read_text()
     assert ">Male - Female</td>" in page
-    assert "differences between levels of Sex" in page
+    assert "Differences between levels of Sex in distance" in page
 
 
 def test_where_users_share_nothing_what_never_changes_is_named(tmp_path):
@@ -115,8 +106,6 @@ def test_where_users_share_nothing_what_never_changes_is_named(tmp_path):
     data = ("--data", tmp_path / "t.csv", *COLUMNS, "--skip-gaps", "--features", "age,Sex,mood")
     text = fine("fit", *data, *SMALL, "--shared", "none", "--out", tmp_path / "r")
     assert "Features without effect, since they never change within users: Sex.\n" in text
-    message = refused(run("diagnose", tmp_path / "r", "--contrast", "Sex"))
-    assert "Levels of Sex can't be compared: users share nothing" in message
     assert not json.loads((tmp_path / "r" / "settings.json").read_text()).get("shared")
     wrong = ("--features", "age,mood", "--candidates", "SE1", "--out", tmp_path / "w")
     message = refused(run("fit", "--data", tmp_path / "t.csv", *COLUMNS, "--skip-gaps", *wrong))

@@ -1,6 +1,5 @@
 """What users share, from a model to its posterior, the evolutions and what is predicted."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from threadpoolctl import threadpool_limits
 import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.from_posterior import read_shared, study_settings
+from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
@@ -78,16 +77,16 @@ def test_posterior_and_file_carry_the_mean_process(evolutions, model, tmp_path):
         np.testing.assert_allclose(learned.shared.mean(GRID), expected.mean(GRID), atol=1e-10)
         found = learned.shared.covariance(GRID, GRID)
         np.testing.assert_allclose(found, expected.covariance(GRID, GRID), atol=1e-10)
-        relevance = learned.settings["shared"]["relevance"]
-        assert relevance == {n: list(own) for n, own in model.shared.relevance.items()}
     assert evolutions.final.shared is None  # once is enough
 
 
-def test_posteriors_of_earlier_versions_lack_the_relevance(posterior):
-    settings = json.loads(json.dumps(study_settings(posterior)))
-    assert read_shared(posterior, settings).relevance["shared"]
-    del settings["shared"]["relevance"]
-    assert read_shared(posterior, settings).relevance == {}
+def test_the_pilot_users_are_read_back_from_the_posterior(posterior, cohort):
+    """In their units: a wrong scaling, or a user's data of an earlier step, would differ."""
+    found = read_cohort(posterior)
+    assert (found.users, found.features, found.time) == (cohort.users, cohort.features, cohort.time)
+    for name in ("inputs", "targets", "ends"):
+        for one, other in zip(getattr(found, name), getattr(cohort, name), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
 
 
 def test_selections_predict_with_what_is_shared(evolutions, cohort):
@@ -128,7 +127,7 @@ def test_what_users_share_is_learned_before_the_model():
     cohort = replace(cohort, targets=targets)
     pool = CandidatePool(["CONST", "LIN0"], dimension=1)
     model = EvolutionModel.from_cohort(cohort, pool, schedule=QUICK)
-    assert model.shared.shares["shared"] > 0.9
+    assert model.shared.unexplained < 0.1
     options = {"priors": model.priors, "shared": model.shared}
     last, strata = (make(cohort, pool, **options) for make in (final_model, stratified_models))
     for other in (last, strata[1]):

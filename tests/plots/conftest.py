@@ -1,6 +1,5 @@
 """Hand-made inputs for pictures, and what a test asks of a drawn picture."""
 
-from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -11,7 +10,6 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -45,38 +43,6 @@ def make_evolutions():
         return Evolutions(pool, scaling, features, "steps", tuple(clusters), len(draws))
 
     return make
-
-
-def shared_by_three_features():
-    """Return a mean process, and what settings say of it: a line in feature 0, a curve in 1.
-
-    In scaled units it is 1 + x0 - 0.5 with sd 0.1 at the level and in the slope. The curve is 0.4
-    and -0.4 at two places about the middle, with its prior's sd of 0.3. Feature 2 plays no part.
-    """
-    values = {
-        **{"CONST.amplitude": 1.0, "LIN0.amplitude": 1.0, "LIN0.shift": 0.5},
-        **{"SE1.amplitude": 0.09, "SE1.lengthscale": 0.4},
-    }
-    composition = Composition.parse("CONST + LIN0 + SE1", 3)
-    places = np.array([[0.5, 0.2, 0.5], [0.5, 0.8, 0.5]])
-    kernel = SharedKernel(composition, values, 3, places)
-    curve = np.linalg.solve(kernel.features(places)[:, 2:], [0.4, -0.4])
-    process = MeanProcess(kernel, np.array([1.0, 1, *curve]), np.diag([0.1, 0.1, 1, 1]))
-    shares = {"shared": 0.5, "personal": 0.3, "noise": 0.2}
-    relevance = {"shared": [0.11, 0.42, 0.0], "personal": [0.05, 0.0, 0.23]}
-    return process, {"shares": shares, "relevance": relevance}
-
-
-@pytest.fixture(scope="session")
-def sharing(make_evolutions):
-    """Evolutions of users who share a function of week, from 0 to 8, and age, but not of dose.
-
-    The target is 10 plus 4 times what the model sees.
-    """
-    evolutions = make_evolutions([("WHITE", "SE1", 3)], features=("week", "age", "dose"))
-    process, message = shared_by_three_features()
-    scaling = Scaling(np.zeros(3), np.array([8.0, 1.0, 1.0]), 10.0, 4.0)
-    return replace(evolutions, scaling=scaling, shared=process, settings={"shared": message})
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.result import SearchResult
 from tests.diagnostics.conftest import mixing, posterior_of
 from tests.plots.test_graph import PAPER
+from tests.population.conftest import trial_posterior  # noqa: F401
 
 BASELINE = Path(__file__).parent / "baseline"
 
@@ -54,9 +55,9 @@ STYLE = {
 class Maker:
     """Inputs of pictures, made by hand."""
 
-    def __init__(self, make_evolutions, make_selection, points, posterior, sharing):
+    def __init__(self, make_evolutions, make_selection, points, posterior, population):
         self.evolutions, self.posterior = make_evolutions(PAPER), posterior
-        self.sharing = sharing
+        self.population = population
         self.select, self.points = make_selection, points
         self.chains = posterior_of(*mixing(chains=3, draws=40))
 
@@ -129,8 +130,8 @@ class Maker:
 
 
 @pytest.fixture(scope="module")
-def make(make_evolutions, make_selection, points, posterior, sharing):
-    return Maker(make_evolutions, make_selection, points, posterior, sharing)
+def make(make_evolutions, make_selection, points, posterior, trial_posterior):  # noqa: F811
+    return Maker(make_evolutions, make_selection, points, posterior, trial_posterior)
 
 
 PICTURES = {
@@ -147,7 +148,10 @@ PICTURES = {
     "online_predictions": lambda m: plots.online_predictions(m.online(), feature="week"),
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),
-    "mean_process": lambda m: plots.mean_process(m.sharing),
+    "mean_curves": lambda m: plots.mean_curves(m.population, "arm"),
+    "comparisons": lambda m: plots.comparisons(m.population, "arm"),
+    "deviations": lambda m: plots.deviations(m.population),
+    "variance_shares": lambda m: plots.variance_shares(m.population),
     "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
     "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),
     "traces": lambda m: plots.traces(m.chains),

@@ -14,6 +14,6 @@ def mixed() -> kem.PopulationModel:
 
 
 @pytest.fixture(scope="session")
-def posterior() -> kem.population.PopulationPosterior:
+def trial_posterior() -> kem.population.PopulationPosterior:
     """The posterior of the default model of the trial, smooth functions included."""
     return kem.PopulationModel(cohort_of(trial())).fit()

@@ -29,9 +29,9 @@ def dense(model, values):
     return covariance, y, user
 
 
-def test_the_likelihood_is_that_of_a_normal_distribution(posterior):
+def test_the_likelihood_is_that_of_a_normal_distribution(trial_posterior):
     """By NumPy and by PyTensor, with shared and personal smooth functions and their groups."""
-    model = posterior.model
+    model = trial_posterior.model
     point = model.initial_point()
     natural = {}
     for h, (name, value) in zip(model.hyperparameters, point.items(), strict=True):
@@ -95,26 +95,26 @@ def test_densities_without_a_user_are_those_of_quadrature(levels):
         assert table["log_density"][user] == pytest.approx(log_density, abs=0.05)
 
 
-def test_leaving_a_user_out_is_dropping_the_user(posterior):
-    others = replace(posterior, left_out=3)
-    model = posterior.model
+def test_leaving_a_user_out_is_dropping_the_user(trial_posterior):
+    others = replace(trial_posterior, left_out=3)
+    model = trial_posterior.model
     fewer = model.products.take(np.arange(12) != 3)
-    expected = model.log_likelihood(posterior.draws, fewer)
+    expected = model.log_likelihood(trial_posterior.draws, fewer)
     assert others.log_likelihood == pytest.approx(expected, abs=1e-6)
 
 
-def test_shares_add_up_and_are_the_variances_of_simulated_functions(posterior):
+def test_shares_add_up_and_are_the_variances_of_simulated_functions(trial_posterior):
     """Personal parts against a thousand simulated users' functions at the observed rows."""
-    shares = posterior.variance_shares()
+    shares = trial_posterior.variance_shares()
     assert shares["share"].sum() == pytest.approx(1)
     assert (shares["low_95"] <= shares["share"]).all()
     one = replace(
-        posterior,
-        draws={name: values[:1] for name, values in posterior.draws.items()},
+        trial_posterior,
+        draws={name: values[:1] for name, values in trial_posterior.draws.items()},
         weights=np.ones(1),
     )
     share = one.variance_shares().set_index("part")["share"]
-    model, rng = posterior.model, np.random.default_rng(0)
+    model, rng = trial_posterior.model, np.random.default_rng(0)
     root = scales(model.shared, model.personal, one.draws).personal[0]
     found = np.zeros(3)
     for _ in range(2000):
@@ -136,22 +136,24 @@ def test_shares_add_up_and_are_the_variances_of_simulated_functions(posterior):
     assert share[names].to_numpy() == pytest.approx(expected, rel=0.1)
 
 
-def test_curves_differences_and_slopes_agree_with_each_other(posterior):
+def test_curves_differences_and_slopes_agree_with_each_other(trial_posterior):
     """Differences and slopes are those of curves; changes since a week are zero there."""
     at = {"week": [0.0, 2.0, 2.002]}
-    curves = posterior.predictions("arm", at).set_index(["arm", "week"])["mean"]
-    pairs = posterior.comparisons("arm", over=at).set_index(["contrast", "week"])["estimate"]
+    curves = trial_posterior.predictions("arm", at).set_index(["arm", "week"])["mean"]
+    pairs = trial_posterior.comparisons("arm", over=at).set_index(["contrast", "week"])["estimate"]
     for week in at["week"]:
         difference = curves["placebo", week] - curves["low", week]
         assert pairs["placebo - low", week] == pytest.approx(difference)
-    slopes = posterior.slopes(by="arm", over={"week": [2.001]}).set_index("arm")["estimate"]
+    slopes = trial_posterior.slopes(by="arm", over={"week": [2.001]}).set_index("arm")["estimate"]
     rise = (curves["low", 2.002] - curves["low", 2.0]) / 0.002
     assert slopes["low"] == pytest.approx(rise, rel=1e-4)
-    changes = posterior.comparisons("arm", over=at, baseline=0.0).set_index(["contrast", "week"])
+    changes = trial_posterior.comparisons("arm", over=at, baseline=0.0).set_index(
+        ["contrast", "week"]
+    )
     assert np.abs(changes.loc[("placebo - low", 0.0), ["estimate", "sd"]]).max() < 1e-6
     change = pairs["placebo - low", 2.0] - pairs["placebo - low", 0.0]
     assert changes.loc[("placebo - low", 2.0), "estimate"] == pytest.approx(change, abs=1e-6)
-    strata = posterior.comparisons("arm", by="arm")
+    strata = trial_posterior.comparisons("arm", by="arm")
     assert list(strata["arm"].unique()) == ["high", "low", "placebo"]
 
 
@@ -162,15 +164,15 @@ def test_terms_that_matter_are_told_from_those_that_do_not(mixed):
     assert row["log_density"] > 2 * row["se"] > 0
 
 
-def test_draws_of_other_samplers_are_read(posterior):
-    model = posterior.model
+def test_draws_of_other_samplers_are_read(trial_posterior):
+    model = trial_posterior.model
     names = [h.name for h in model.hyperparameters]
-    chosen = np.random.default_rng(0).choice(1000, 4000, p=posterior.weights)
-    draws = {name: posterior.draws[name][chosen].reshape(4, 1000) for name in names}
+    chosen = np.random.default_rng(0).choice(1000, 4000, p=trial_posterior.weights)
+    draws = {name: trial_posterior.draws[name][chosen].reshape(4, 1000) for name in names}
     import arviz as az
 
     again = model.posterior(az.from_dict({"posterior": draws}))
-    one, other = again.comparisons("arm"), posterior.comparisons("arm")
+    one, other = again.comparisons("arm"), trial_posterior.comparisons("arm")
     assert np.abs(one["estimate"] - other["estimate"]).max() < 0.15 * other["sd"].min()
     with pytest.raises(InputError, match=r"doesn't have"):
         model.posterior(az.from_dict({"posterior": {"noise.sd": draws["noise.sd"]}}))
@@ -201,9 +203,9 @@ def test_priors_can_be_replaced(mixed):
         (lambda p: type(p.model)(p.model.cohort, priors={"x": 1}), "doesn't have"),
     ],
 )
-def test_questions_that_have_no_answer_are_refused(posterior, ask, message):
+def test_questions_that_have_no_answer_are_refused(trial_posterior, ask, message):
     with pytest.raises(InputError, match=message):
-        ask(posterior)
+        ask(trial_posterior)
 
 
 def test_users_with_one_point_are_described_but_not_learned_from():

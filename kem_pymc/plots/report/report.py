@@ -17,10 +17,10 @@ def report(
 ) -> Path:
     """Write a report on a study as one HTML file, which needs no network and works in any browser.
 
-    The report shows the graph of evolutions, what users share, a description of each composition in
-    plain English, every user's kernels and predictions, diagnostics with remedies, settings,
-    versions and citations. Sections for which `source` has no data are left out, and the page says
-    which command produces the data.
+    The report shows what users share and how they differ, the graph of evolutions, a description of
+    each composition in plain English, every user's kernels and predictions, diagnostics with
+    remedies, settings, versions and citations. Sections for which `source` has no data are left
+    out, and the page says which command produces the data.
 
     Parameters
     ----------
@@ -76,6 +76,7 @@ def page_of(material: Material) -> str:
     from matplotlib import rc_context
 
     from kem_pymc.diagnostics.diagnosis import diagnose
+    from kem_pymc.evolutions.from_posterior import pilot_population
     from kem_pymc.plots.report import sections, study
     from kem_pymc.plots.report.pictures import SETTINGS
     from kem_pymc.plots.report.pilots import pilot_predictions
@@ -84,10 +85,12 @@ def page_of(material: Material) -> str:
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
     with rc_context(SETTINGS):
         content |= sections.evolutions(learned)
-        content["shared"] = sections.shared(learned, idata)
         if idata is not None:
             diagnosis = diagnose(idata, planned_chains(material.settings))
             predicted = pilot_predictions(idata)
+            population = pilot_population(idata)
+            if population is not None:
+                content["population"] = sections.population(population)
             content["parts"] = sections.parts(diagnosis, idata)
             content["diagnostics"] = sections.diagnostics(diagnosis, idata)
             content["pilots"] = sections.pilot_users(predicted, learned, idata)

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from kem_pymc import plots
 from kem_pymc.diagnostics.diagnosis import Diagnosis
-from kem_pymc.diagnostics.groups import contrasts, grouping_features
 from kem_pymc.diagnostics.parts import headline
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.evolutions.children import Child
@@ -19,8 +18,9 @@ from kem_pymc.kernels.prose import describe, sentence
 from kem_pymc.plots import style
 from kem_pymc.plots.report.pictures import svg, table
 from kem_pymc.plots.report.values import intervals
+from kem_pymc.population.posterior import PopulationPosterior
+from kem_pymc.population.sentences import sentences
 from kem_pymc.selection.online import PREDICTED
-from kem_pymc.shared.choice import in_words
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -95,35 +95,28 @@ def _child(child: Child, learned: Evolutions) -> Content:
     }
 
 
-def shared(learned: Evolutions, idata: "DataTree | None") -> Content | None:
-    """Return what users share: a sentence, tables and a picture; None if they share nothing."""
-    if learned.shared is None:
-        return None
-    record, composition = learned.settings.get("shared", {}), learned.shared.kernel.composition
-    tables = []
-    if record.get("shares"):
-        frame = pd.DataFrame([record["shares"]])
-        percent = dict.fromkeys(frame, ".0%")
-        tables.append(table(frame, "Shares of the target's variance", percent))
-    if record.get("relevance"):
-        effects = {part: record["relevance"][part] for part in ("shared", "personal")}
-        frame = pd.DataFrame({"feature": learned.features} | effects)
-        frame = frame.sort_values("shared", ascending=False)
-        percent = dict.fromkeys(effects, ".0%")
-        tables.append(table(frame, "Shares of the same variance by feature", percent))
-    unit = learned.scaling.target_label(learned.target)
-    groups = {} if idata is None else {f: contrasts(idata, f) for f in grouping_features(idata)}
-    for name, frame in groups.items():
-        frame = frame[["contrast", "mean", "low", "high"]]
-        caption = f"Differences between groups by {name}: means and 95 % intervals, in {unit}"
+def population(posterior: PopulationPosterior) -> Content:
+    """Return what users share and how they differ: sentences, pictures and tables."""
+    groups, cohort = posterior.model.groups, posterior.model.cohort
+    pictures, tables = [], []
+    if cohort.time is not None:
+        for group in groups or (None,):
+            of = "the population" if group is None else f"each {group}"
+            title = f"Mean curve of {of} with its 95 % band, and the data"
+            pictures.append((svg(plots.mean_curves(posterior, group), title), title))
+        for group in groups:
+            title = f"Differences between levels of {group} over {cohort.time}, with 95 % bands"
+            pictures.append((svg(plots.comparisons(posterior, group), title), title))
+    for group in groups:
+        frame = posterior.comparisons(group).drop(columns="variable")
+        caption = f"Differences between levels of {group} in {cohort.target}"
         tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], ".3g")))
-    numeric = {learned.features[d] for d in composition.dimensions or {0}} - {*learned.levels}
-    title = "What all users share, as a function of each feature"
-    return {
-        "sentence": in_words(composition, learned.features, record.get("shares", {})),
-        "tables": tables,
-        "picture": svg(plots.mean_process(learned), title) if numeric else "",
-    }
+    shown = "Deviations of users from what users share, with 95 % intervals"
+    pictures.append((svg(plots.deviations(posterior), shown), shown))
+    parts = "Shares of the variance, with 95 % intervals"
+    pictures.append((svg(plots.variance_shares(posterior), parts), parts))
+    said = sentences(posterior, groups)
+    return {"sentences": said, "pictures": pictures, "tables": tables, "k": posterior.pareto_k}
 
 
 def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:

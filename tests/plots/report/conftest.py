@@ -20,7 +20,6 @@ from kem_pymc.plots.report.report import report
 from kem_pymc.runs.sampling import sample
 from kem_pymc.selection import online
 from kem_pymc.selection.kem import KEMSelector
-from tests.plots.conftest import shared_by_three_features
 from tests.shown import Page
 
 #: Names of users, features and the target, as a hostile table might have them.
@@ -103,11 +102,9 @@ def folder(study, tmp_path):
 
 @pytest.fixture(scope="session")
 def sharing(wide_study, tmp_path_factory):
-    """A folder of evolutions with a shared part, and with where users ended up."""
+    """A folder of evolutions with where users ended up."""
     learned = kem.Evolutions.load(wide_study / "evolutions.json")
-    process, message = shared_by_three_features()
-    settings = {**learned.settings, "shared": message}
     folder = tmp_path_factory.mktemp("sharing")
-    whole = replace(learned, shared=process, settings=settings, final=learned)
+    whole = replace(learned, final=learned)
     whole.save(folder / "evolutions.json")
     return folder

@@ -22,7 +22,8 @@ from tests.shown import Page
 
 
 def test_all_sections_are_there(page):
-    names = ("parts", "graph", "shared", "kernels", "pilots", "new", "diagnostics", "study", "cite")
+    names = ("population", "parts", "graph", "kernels", "pilots", "new", "diagnostics", "study")
+    names = (*names, "cite")
     assert [a["id"] for a in page.all("section")] == [*names]
     assert {a["href"] for a in page.all("a")} >= {f"#{name}" for name in names}
     for landmark in ("h1", "header", "nav", "main", "footer"):
@@ -40,7 +41,9 @@ def test_identifiers_are_unique_and_links_lead_somewhere(html, page):
 
 def test_pictures_have_titles_and_text_that_is_text(html, page):
     pictures = page.all("svg")
-    assert len(pictures) == 11  # parts, graph, 2 of all and 5 of single users, 2 of chains
+    assert (
+        len(pictures) == 13
+    )  # users, shares, parts, graph, 2 of all and 5 of single users, 2 of chains
     assert all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in pictures)
     assert "Noise only" in page.text
     drawn = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
@@ -108,7 +111,7 @@ def test_parts_that_are_missing_are_named_with_their_command(folder):
     shutil.rmtree(folder / "posterior.zarr")
     page = Page(report(folder).read_text("utf-8"))
     sections = [a["id"] for a in page.all("section")]
-    assert sections == ["graph", "shared", "kernels", "study", "cite"]
+    assert sections == ["graph", "kernels", "study", "cite"]
     assert "diagnostics, which kem fit writes" in page.text
     assert "new users, which kem select --out" in page.text
     assert (folder / "report.html").is_file()
@@ -191,24 +194,12 @@ def test_a_dollar_sign_is_one(folder):
     assert r"$\cost$</text>" in report(folder).read_text("utf-8")
 
 
-def test_what_users_share_is_reported_by_feature(sharing, tmp_path):
-    page = Page(report(sharing, tmp_path / "r.html").read_text("utf-8"))
-    section = page.text[page.text.index("What users share Users share") :]
-    assert "Users share a constant level plus a straight line in" in section
-    assert ": 50% of the variance." in section
-    for row in ("shared personal noise 50% 30% 20%", "age 42% 0%"):
-        assert row in section
-    assert f"{' '.join(FEATURE.split())} 11% 5%" in section
-    assert section.index("age 42%") < section.index("11% 5%")  # the most relevant one first
-    assert "42% of the variance" in section  # in the picture
-
-
 def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
     """Catches the children of another parent than WHITE, and a study that doesn't know them."""
     assert "Where users end up" not in page.text
     final = kem.Evolutions.load(sharing / "evolutions.json").final
     ends = Page(report(sharing, tmp_path / "r.html").read_text("utf-8")).text
-    table = ends[ends.index("Where users end up") : ends.index("What users share Users")]
+    table = ends[ends.index("Where users end up") : ends.index("The kernels in plain English")]
     rows = [child for child in final.children("WHITE") if child.probability >= 0.025]
     assert len(rows) > 1
     for child in rows:
@@ -216,14 +207,6 @@ def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
         assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in table
     assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in ends
     assert "Second frame" in ends
-
-
-def test_earlier_files_lack_the_shares_by_feature(sharing, tmp_path):
-    learned = kem.Evolutions.load(sharing / "evolutions.json")
-    replace(learned, settings={}).save(tmp_path / "evolutions.json")
-    page = Page(report(tmp_path).read_text("utf-8"))
-    assert "a smooth curve in age." in page.text
-    assert "Shares of" not in page.text
 
 
 def test_probable_evolutions_are_listed_and_others_counted():
