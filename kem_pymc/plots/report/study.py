@@ -7,8 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.prose import describe_candidate
-from kem_pymc.plots import style
+from kem_pymc.kernels.prose import describe_candidate, named
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.plots.report.pictures import table
 from kem_pymc.priors import Priors
@@ -25,16 +24,16 @@ def tables(material: Material) -> list[Markup]:
     """Return the tables of settings, candidates, priors and versions."""
     learned = material.evolutions
     candidates = (
-        (style.named((c,), learned.features), describe_candidate(c, learned.features))
+        (named((c,), learned.features), describe_candidate(c, learned.features))
         for c in learned.pool
     )
-    named: dict[str, Iterable[tuple[str, str]]] = {
+    titled: dict[str, Iterable[tuple[str, str]]] = {
         "Settings": settings(material),
         "Candidates: the possible parts of kernels": candidates,
         "Priors, in the model's units": priors(material),
         "Versions when sampled": learned.versions.items(),
     }
-    frames = {name: pd.DataFrame(rows, columns=["name", "value"]) for name, rows in named.items()}
+    frames = {name: pd.DataFrame(rows, columns=["name", "value"]) for name, rows in titled.items()}
     return [table(frame, name) for name, frame in frames.items() if len(frame)]
 
 
