@@ -56,8 +56,9 @@ def settings(material: Material) -> Iterator[tuple[str, str]]:
         **{f"Population parameter {k}": _learned(v) for k, v in learned.population.items()},
         "Likelihood of a time step": learned.settings.get("likelihood", "cumulative"),
         "Likelihood power": learned.settings.get("likelihood_power"),
-        "Interrupted": settings.get("interrupted")
-        and "Sampling was interrupted; the results are based on the draws before that.",
+        "Interrupted": "Sampling was interrupted; the results are based on the draws before that."
+        if settings.get("interrupted")
+        else None,
         "Failed chains": settings.get("failed_chains"),
     }
     yield from ((name, str(value)) for name, value in pairs.items() if value not in (None, "", []))
