@@ -105,7 +105,8 @@ diagnosis.convergence.nlargest(5, "r_hat").round(2)
 #   worst quantities: if they all belong to one user, the problem is limited to that user and the
 #   other results are valid.
 #
-# Short runs like this one usually have some warnings. It matters which quantities they are about:
+# Short runs like this one usually have some notes. It matters which quantities they are about;
+# warnings are about probabilities of parts and of evolutions:
 
 # %%
 kem.plots.traces(idata).viz["figure"].item()

@@ -42,15 +42,16 @@ def diagnose(
     from kem_pymc.cli.study import load_study
     from kem_pymc.diagnostics import diagnosis, representative
     from kem_pymc.evolutions.posteriors import read_posterior
-    from kem_pymc.plots.report.gather import planned_chains, read_settings
+    from kem_pymc.plots.report.gather import FINAL, POSTERIOR, planned_chains, read_settings
 
     if study is not None:
         load_study(study)
-    idata = read_posterior(results / "posterior.zarr")
+    idata = read_posterior(results / POSTERIOR)
+    final = read_posterior(results / FINAL) if (results / FINAL).exists() else None
     planned = planned_chains(read_settings(results))
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder:
-        diagnosed = diagnosis.diagnose(idata, planned)
+        diagnosed = diagnosis.diagnose(idata, planned, final=final)
         tables = {
             "parts": diagnosed.parts,
             "convergence": diagnosed.convergence,

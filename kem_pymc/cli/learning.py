@@ -134,7 +134,7 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     idata = runs[MAIN].idata
     final, unshared = (runs[name].idata if name in runs else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
-    diagnosis = diagnose(idata)
+    diagnosis = diagnose(idata, final=final)
     disagreement = " ".join(disagreements(diagnosis))
     if disagreement:  # kem select warns of it, too
         learned = replace(learned, settings={**learned.settings, DISAGREE: disagreement})

@@ -48,6 +48,7 @@ def quickstart(
     from kem_pymc.cli import learning
     from kem_pymc.cli.online import select_online
     from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.kernels.prose import named
     from kem_pymc.model.evolution_model import EvolutionModel
     from kem_pymc.runs.interruption import noticing_interruption
     from kem_pymc.selection.ard import ARDSelector
@@ -89,7 +90,10 @@ def quickstart(
         predictions(kem, test).to_csv(folder / "predictions.csv", index=False)
     screen.heading("Kernels selected for new users, and the true ones")
     true = zip(test.users, test.truth.compositions, strict=True)
-    screen.paths({f"{user}: {kernel}": kem[user] for user, kernel in true})
+    screen.paths(
+        {f"{user}: {named(kernel, test.features)}": kem[user] for user, kernel in true},
+        test.features,
+    )
     by_method = {m: scores(paths, test, "truth") for m, paths in trajectories.items()}
     table = pd.concat(by_method, names=["method"]).groupby(["method", "points"], sort=False)
     # A single user with bad predictions changes the mean, but hardly the median.

@@ -76,10 +76,12 @@ def tables(frames: "Mapping[str, pd.DataFrame]") -> None:
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:
     """Print the data, the features and the candidates of a study."""
+    from kem_pymc.kernels.prose import named
+
     lists = {"Data": [repr(cohort).removeprefix("Cohort(").removesuffix(")")]}
-    if cohort.dimension > 1:
+    if cohort.dimension > 1:  # numbered as in --candidates
         lists["Features"] = [f"{i} {name}" for i, name in enumerate(cohort.features)]
-    lists["Candidates"] = pool.names
+    lists["Candidates"] = [named((candidate,), cohort.features) for candidate in pool]
     for title, items in lists.items():
         info(f"{title:<12}{', '.join(items)}")
 
@@ -115,11 +117,11 @@ def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
     return [line.replace(NBSP, " ") for line in lines]
 
 
-def broken(composition: str, width: int) -> str:
-    """Return a composition as text with line breaks between its candidates."""
-    from kem_pymc.kernels.prose import readable
+def broken(composition: str, features: Sequence[str], width: int) -> str:
+    """Return the name of a composition, given its label, with line breaks between candidates."""
+    from kem_pymc.kernels.prose import named
 
-    return "\n".join(wrapped(readable(composition).split(" + "), " + ", width))
+    return "\n".join(wrapped(named(composition, features).split(" + "), " + ", width))
 
 
 def evolutions(learned: "Evolutions") -> None:
@@ -134,8 +136,8 @@ def evolutions(learned: "Evolutions") -> None:
     by_parent = groupby(main.itertuples(index=False), key=lambda row: row.parent)
     for parent, children in islice(by_parent, PARENTS):
         for i, row in enumerate(islice(children, CHILDREN)):
-            first = "" if i else broken(parent, width)
-            child = "stays" if row.child == parent else broken(row.child, width)
+            first = "" if i else broken(parent, learned.features, width)
+            child = "stays" if row.child == parent else broken(row.child, learned.features, width)
             rows.append((first, child, row.probability, row.occurrence))
     heading("Learned evolutions")
     info("Probability of the next kernel, and share of posterior draws with this evolution.")
@@ -156,16 +158,17 @@ def parts(diagnosis: "Diagnosis") -> None:
         info(sentence)
 
 
-def paths(trajectories: "Mapping[Hashable, Sequence[Selection]]") -> None:
+def paths(trajectories: "Mapping[Hashable, Sequence[Selection]]", features: Sequence[str]) -> None:
     """Print one row per user: each new kernel, with the number of points when it was selected."""
-    from kem_pymc.kernels.prose import readable
+    from kem_pymc.kernels.prose import named
 
     shown = dict(islice(trajectories.items(), USERS))
     rows = []
     width = console.width - max(len(str(user)) for user in shown) - len("points") - 12
     for user, trajectory in shown.items():
         changes = [next(same) for _, same in groupby(trajectory, key=lambda s: s.composition)]
-        lines = wrapped([f"{readable(s.label())} ({len(s.y)})" for s in changes], " → ", width)
+        texts = [f"{named(s.composition, features)} ({len(s.y)})" for s in changes]
+        lines = wrapped(texts, " → ", width)
         rows.append((str(user), "\n".join(lines), len(trajectory[-1].y)))
     table(("user", "kernel (number of points when selected)", "points"), rows)
     if len(trajectories) > USERS:

@@ -151,7 +151,7 @@ def select(
         if beside is not None:
             points = predicted(trajectories, cohort, coming, horizon or 1)
             folders.write_table(points, beside)
-    screen.paths(trajectories)
+    screen.paths(trajectories, learned.features)
     _print_remarks(trajectories, out)
     seconds = sum(row["run_time"] for row in rows)
     screen.info(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")

@@ -16,6 +16,7 @@ from pandas.api.types import is_numeric_dtype
 from kem_pymc._system.display import some
 from kem_pymc.data.cells import Cells, days, place
 from kem_pymc.data.columns import Columns
+from kem_pymc.data.leaks import doubles, known_at_end
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import DataWarning, InputError, Problems
 
@@ -108,6 +109,11 @@ def user_points(
     x, y = np.column_stack([cells[name] for name in columns.names]), cells[target]
     if learnt:
         check_varies((*columns.names, target), np.column_stack([x, y]))
+        for message in (
+            *known_at_end(columns, x, cells[columns.time], rows, df.index),
+            *doubles(columns, x),
+        ):
+            warnings.warn(message, DataWarning, stacklevel=4)
     if message := _repeats(df, columns):
         warnings.warn(message, DataWarning, stacklevel=4)
     return PointsByUser(

@@ -1,6 +1,6 @@
 """Diagnosis of a posterior: convergence of chains and warnings with suggested remedies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ from kem_pymc._system.display import Display, Displayed, Listing, some
 from kem_pymc.diagnostics import convergence as agreement
 from kem_pymc.diagnostics.convergence import Mode, find_modes
 from kem_pymc.diagnostics.edges import carrying, edge_table
-from kem_pymc.diagnostics.parts import differing, headline, in_words, part_table
+from kem_pymc.diagnostics.parts import PART, SURE, UNLIKELY, differing, headline, part_table
 from kem_pymc.diagnostics.quantities import Draws
-from kem_pymc.kernels.prose import readable
+from kem_pymc.kernels.prose import named
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -24,10 +24,6 @@ FAILED = 1e-3
 
 #: A warning is given if probabilities of an edge, or a part, differ by more between chains.
 EDGES_DIFFER = PARTS_DIFFER = 0.2
-
-#: With hundreds of quantities some R-hats and ESS are beyond their bounds by chance, or because few
-#: users' kernels are hard to tell apart: there is a warning above these shares, else a note.
-MANY_DISAGREE, MANY_IMPRECISE = 0.05, 0.5
 
 #: Maximum number of differing parts (or edges) that a message names.
 DIFFERING = 3
@@ -53,8 +49,10 @@ class Diagnosis(Displayed):
     ----------
     n_chains, n_draws : int
         Number of chains, and of draws per chain.
+    features : tuple of str
+        Names of the features.
     parts : DataFrame
-        Probability of each part at users' last time step, see
+        Probability of each part of users' final kernels, see
         :func:`kem_pymc.diagnostics.parts.part_table`.
     shares : bool
         Whether users share a mean process, in addition to which each user's kernel has its parts.
@@ -70,13 +68,15 @@ class Diagnosis(Displayed):
     factorisations, failed_factorisations : int
         Number of factorisations, and of those that failed, over all draws that were kept.
     warnings : tuple of str
-        Problems and suggested remedies, the most serious first.
+        Problems that change the probabilities of parts or of evolutions, and suggested remedies,
+        the most serious first.
     notes : tuple of str
-        Single quantities that are less certain than the others, where chains agree otherwise.
+        What else chains disagree in, and which quantities are uncertain.
     """
 
     n_chains: int
     n_draws: int
+    features: tuple[str, ...]
     parts: pd.DataFrame
     shares: bool
     convergence: pd.DataFrame
@@ -129,18 +129,20 @@ class Diagnosis(Displayed):
         chains = [name for name in self.parts if str(name).startswith("chain ")]
         listed = self.parts[self.parts["probability"] >= LEAST_PART]
         several = ("by chain",) if len(chains) > 1 else ()
+        counts = [f"above {SURE}", f"below {UNLIKELY}"]
         rows = []
         for _, row in listed.iterrows():
             low, high = row[chains].min(), row[chains].max()
             between = (f"{low:.2f} to {high:.2f}",) if several else ()
-            likely = in_words(row["probability"])
-            rows.append((row["name"], row["words"], row["probability"], likely, *between))
+            name = named(row["name"], self.features) if row["kind"] == PART else row["name"]
+            rows.append((name, row["words"], row["probability"], *row[counts], *between))
         return Listing(
-            ("part", "description", "probability", "interpretation", *several),
+            ("part", "description", "mean", *(f"users {count}" for count in counts), *several),
             rows,
-            {"probability": ".2f"},
-            "Which parts matter: probability at users' last time step, mean over users and draws"
-            + ("; in addition to what users share" if self.shares else ""),
+            {"mean": ".2f"},
+            "Which parts matter: probability that a user's final kernel has the part, mean over "
+            "users, and number of users for whom it is above and below a value"
+            + ("; beyond what all users share" if self.shares else ""),
             f"Less probable parts that aren't shown: {len(self.parts) - len(rows)}. All are in "
             "parts.csv of kem diagnose, in Python in the attribute parts."
             if len(rows) < len(self.parts)
@@ -162,7 +164,9 @@ class Diagnosis(Displayed):
         return facts
 
 
-def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
+def diagnose(
+    idata: "DataTree", planned_chains: int | None = None, *, final: "DataTree | None" = None
+) -> Diagnosis:
     """Diagnose the posterior of an ``EvolutionModel`` by quantities that don't depend on labels.
 
     Parameters
@@ -171,6 +175,9 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
         Posterior from ``pm.sample``.
     planned_chains : int, optional
         Number of chains that were started. If the posterior has fewer, there is a warning.
+    final : DataTree, optional
+        Posterior of :func:`kem_pymc.final_model`, for the parts of final kernels; by default those
+        of `idata` at users' last time step.
 
     Returns
     -------
@@ -193,7 +200,8 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
     diagnosis = Diagnosis(
         n_chains=draws.n_chains,
         n_draws=draws.n_draws,
-        parts=part_table(draws),
+        features=tuple(draws.settings["features"]),
+        parts=part_table(draws if final is None else Draws.of(final)),
         shares=bool(draws.settings.get("shared")),
         convergence=agreement.convergence(draws),
         modes=find_modes(draws),
@@ -202,13 +210,8 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
         factorisations=done,
         failed_factorisations=failed,
     )
-    about_quantities = dict(_quantities(diagnosis)) if _enough(diagnosis) else {}
-    warnings = (
-        *_failed_chains(draws, planned_chains),
-        *_problems(diagnosis),
-        *(text for text, serious in about_quantities.items() if serious),
-    )
-    notes = tuple(text for text, serious in about_quantities.items() if not serious)
+    warnings = (*_failed_chains(draws, planned_chains), *_problems(diagnosis))
+    notes = (*_modes(diagnosis), *_quantities(diagnosis)) if _enough(diagnosis) else ()
     return replace(diagnosis, warnings=warnings, notes=notes)
 
 
@@ -266,62 +269,71 @@ def _problems(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _quantities(diagnosis: Diagnosis) -> Iterator[tuple[str, bool]]:
-    """Yield what R-hats and effective sample sizes say, and whether that is serious."""
-    table = diagnosis.convergence
-    beyond = table["r_hat"] > agreement.RHAT
-    if beyond.any():
-        worst = table.loc[table["r_hat"].idxmax()]
-        serious = bool(beyond.mean() > MANY_DISAGREE or beyond[table["user"] == ""].any())
-        text = (
-            f"R-hat of {beyond.sum()} of {len(table)} quantities is above {agreement.RHAT}, at "
-            f"worst {worst['r_hat']:.2f} for {describe(worst)}."
-        )
-        before = "Sample more draws before you use their means or quantiles."
-        yield (f"Chains disagree: {text} {REMEDY}" if serious else f"{text} {before}"), serious
-    least = table[["ess_bulk", "ess_tail"]].min(axis=1)
-    few = least < agreement.ESS
-    if few.any():
-        yield (
-            f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
-            f"draws, at worst {least.min():.0f} for {describe(table.loc[least.idxmin()])}. Sample "
-            "more draws before you use their means or quantiles.",
-            bool(few.mean() > MANY_IMPRECISE),
-        )
-
-
-def disagreements(diagnosis: Diagnosis) -> list[str]:
-    """Return a sentence for each respect in which chains disagree: modes, the graph, and parts.
-
-    There is none if there are too few draws or chains to assess that.
-    """
-    if not _enough(diagnosis):
-        return []
-    texts = []
+def _modes(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield where chains stay, if they do so in several modes."""
     if len(diagnosis.modes) > 1:
         levels = "; ".join(
             f"chains {', '.join(map(str, m.chains))} at log joint {m.log_joint:.1f} with "
             f"{m.n_clusters:.1f} clusters"
             for m in diagnosis.modes
         )
-        texts.append(f"Chains stay in {len(diagnosis.modes)} modes: {levels}.")
+        yield f"Chains stay in {len(diagnosis.modes)} modes: {levels}."
+
+
+def _quantities(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what R-hats and effective sample sizes say.
+
+    With hundreds of quantities some are beyond their bounds by chance, or because few users'
+    kernels are hard to tell apart.
+    """
+    table, before = diagnosis.convergence, "Sample more draws before you use their means."
+    beyond = table["r_hat"] > agreement.RHAT
+    if beyond.any():
+        worst = table.loc[table["r_hat"].idxmax()]
+        yield (
+            f"R-hat of {beyond.sum()} of {len(table)} quantities is above {agreement.RHAT}, at "
+            f"worst {worst['r_hat']:.2f} for {describe(worst, diagnosis.features)}. {before}"
+        )
+    least = table[["ess_bulk", "ess_tail"]].min(axis=1)
+    few = least < agreement.ESS
+    if few.any():
+        worst = table.loc[least.idxmin()]
+        yield (
+            f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
+            f"draws, at worst {least.min():.0f} for {describe(worst, diagnosis.features)}. {before}"
+        )
+
+
+def disagreements(diagnosis: Diagnosis) -> list[str]:
+    """Return a sentence for each respect in which chains disagree: the graph, and parts.
+
+    There is none if there are too few draws or chains to assess that.
+    """
+    if not _enough(diagnosis):
+        return []
+    texts = []
     edges = [
-        f"{readable(edge['parent'])} -> {readable(edge['child'])} by {edge['difference']:.2f}"
+        " -> ".join(named(edge[end], diagnosis.features) for end in ("parent", "child"))
+        + f" by {edge['difference']:.2f}"
         for _, edge in carrying(diagnosis.edges).nlargest(DIFFERING, "difference").iterrows()
         if edge["difference"] > EDGES_DIFFER
     ]
     if edges:
         texts.append(f"Chains learned different graphs: they differ in {', '.join(edges)}.")
-    parts = differing(diagnosis.parts, PARTS_DIFFER)
+    parts = differing(diagnosis.parts, diagnosis.features, PARTS_DIFFER)
     if parts:
         listed = some(parts, DIFFERING)
         texts.append(f"Chains disagree in which parts matter: {listed}, by chain.")
     return texts
 
 
-def describe(row: pd.Series) -> str:
+def describe(row: pd.Series, features: Sequence[str]) -> str:
     """Return the quantity of a row of the convergence table as text; time steps count from 1."""
+    what = row["quantity"]
+    if row["candidate"]:
+        of_part = what == "inclusion"
+        what += f" {named(row['candidate'], features) if of_part else row['candidate']}"
     where = (
         f" of user {row['user']} at time step {int(row['time_step']) + 1}" if row["user"] else ""
     )
-    return f"{row['quantity']}{' ' * bool(row['candidate'])}{row['candidate']}{where}"
+    return what + where

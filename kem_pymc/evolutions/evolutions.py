@@ -156,6 +156,7 @@ class Evolutions(Displayed):
         *,
         final: "DataTree | None" = None,
         unshared: "DataTree | None" = None,
+        without: int | None = None,
     ) -> Self:
         """Extract the evolutions from the posterior of an ``EvolutionModel``.
 
@@ -175,6 +176,12 @@ class Evolutions(Displayed):
         unshared : DataTree, optional
             Posterior of :func:`kem_pymc.final_model` with ``shared=None``, in which users share
             nothing.
+        without : int, optional
+            Index of a pilot user to leave out, for whom selections are then almost those of a new
+            user. The shared mean process is exactly that of the other users' data, given its
+            hyperparameters. The user belongs to no cluster, but draws aren't weighted anew: the
+            user's data had a part in the other users' clusters, in what hyperparameters are likely
+            in them, and in the scaling.
 
         Raises
         ------
@@ -184,9 +191,11 @@ class Evolutions(Displayed):
             fit `idata`.
         """
         settings = study_settings(idata)
-        shared = read_shared(idata, settings)
+        shared, process = read_shared(idata, settings), None
+        if shared is not None:
+            process = shared.process if without is None else shared.posterior.without(without)
         pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
-        clusters, kept = read_clusters(idata, pool, max_draws, weights)
+        clusters, kept = read_clusters(idata, pool, max_draws, weights, without)
         concentration: float | tuple[float, ...] = settings["concentration"]
         if isinstance(concentration, dict):  # the prior, which stays among the settings
             alpha = read_concentration(idata, settings).ravel()[kept]
@@ -198,7 +207,7 @@ class Evolutions(Displayed):
             for name, values in read_population(idata, settings).items()
         }
         ends, alone = (
-            None if other is None else cls.from_posterior(other, max_draws)
+            None if other is None else cls.from_posterior(other, max_draws, without=without)
             for other in (final, unshared)
         )
         return cls(
@@ -213,7 +222,7 @@ class Evolutions(Displayed):
             population=population,
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
-            shared=None if shared is None else shared.process,
+            shared=process,
             final=None if ends is None else replace(ends, shared=None),  # it is the same part
             unshared=alone,
             settings=settings,

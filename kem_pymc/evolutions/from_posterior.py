@@ -73,11 +73,13 @@ def read_clusters(
     pool: CandidatePool,
     max_draws: int,
     weights: npt.ArrayLike | None = None,
+    without: int | None = None,
 ) -> tuple[tuple[Cluster, ...], np.ndarray]:
     """Return the clusters of at most `max_draws` draws, and the indices of these draws.
 
     Draws are spread evenly over all chains, or according to the chains' weights, and numbered from
-    0. The indices are those of the draws of all chains, concatenated chain after chain.
+    0. The indices are those of the draws of all chains, concatenated chain after chain. The user
+    with the index `without` isn't a member of any cluster.
 
     Raises
     ------
@@ -96,6 +98,9 @@ def read_clusters(
             "The posterior's candidates aren't those of its settings. "
             "Sample it again, or restore the file."
         )
+    if without is not None:
+        arrays["assignment"] = arrays["assignment"].copy()
+        arrays["assignment"][:, without] = -1
     sizes = idata["posterior"].sizes
     kept = spread_draws(sizes["chain"], sizes["draw"], max_draws, weights)
     clusters = [

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.kernels.prose import readable
+from kem_pymc.kernels.prose import named
 
 
 class NextKernel(NamedTuple):
@@ -83,5 +83,5 @@ def ends_of(evolutions: Evolutions, count: int = 5) -> str:
         return ""
     children = evolutions.final.children(Composition())[:count]
     return ", ".join(
-        f"{readable(evolutions.label(c.composition))} {c.probability:.2f}" for c in children
+        f"{named(c.composition, evolutions.features)} {c.probability:.2f}" for c in children
     )

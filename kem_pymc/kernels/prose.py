@@ -7,10 +7,10 @@ user-defined ones are described as well.
 from collections.abc import Iterable, Mapping, Sequence
 
 from kem_pymc.kernels.base import base_kernel
-from kem_pymc.kernels.composition import Candidate, Factor
+from kem_pymc.kernels.composition import Candidate, Composition, Factor
 
-#: The empty composition in text for readers, and in files and code.
-NOISE_ONLY, EMPTY = "noise only", "WHITE"
+#: The empty composition in text for readers; a multiplication sign at which no line breaks.
+NOISE_ONLY, TIMES = "noise only", "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"
 
 #: Description of the candidate without factors.
 LEVEL = "a constant level"
@@ -55,9 +55,32 @@ def sentence(
     return f"{target} is {described}{noise}."
 
 
-def readable(label: str) -> str:
-    """Return a composition's label for readers, with "noise only" instead of ``WHITE``."""
-    return NOISE_ONLY if label == EMPTY else label
+def named(composition: Iterable[Candidate] | str, features: Sequence[str]) -> str:
+    """Return a composition's name for readers, as in ``LIN(day) + SE(day) × PER(week)``.
+
+    Code and files have its label, ``LIN0 + PER1 x SE0``, which :meth:`Composition.parse` reads.
+
+    Parameters
+    ----------
+    composition : Composition or str
+        Composition, or its label.
+    features : sequence of str (D,)
+        Names of the input columns.
+    """
+    if isinstance(composition, str):
+        composition = Composition.parse(composition, len(features))
+    return " + ".join(_named(candidate, features) for candidate in composition) or NOISE_ONLY
+
+
+def _named(candidate: Candidate, features: Sequence[str]) -> str:
+    label = candidate.label(len(features))
+    if not candidate.factors or label == "ARD":
+        return label
+    factors = [
+        f"{f.base}({features[f.dimension]}){''.join(str(f).partition('@')[1:])}"
+        for f in candidate.factors
+    ]
+    return TIMES.join(factors) + "".join(label.partition(" #")[1:])
 
 
 def describe_candidate(

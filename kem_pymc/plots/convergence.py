@@ -1,5 +1,6 @@
 """Convergence plots: traces and rank plots by ArviZ, and edge probabilities by chain."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from matplotlib.lines import Line2D
 from kem_pymc.diagnostics.edges import edge_table
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
+from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 
 if TYPE_CHECKING:
@@ -116,10 +118,12 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
     """
     if max_edges < 1:
         raise InputError(f"max_edges={max_edges} is below 1. Give 1 or more.")
-    table = edge_table(Draws.of(idata)).head(max_edges)
-    names = [_name(row.parent, row.child) for row in table.itertuples()]
+    draws = Draws.of(idata)
+    table, features = edge_table(draws).head(max_edges), draws.settings["features"]
+    names = [_name(row.parent, row.child, features) for row in table.itertuples()]
     lines = sum(1 + name.count("\n") for name in names)
-    ax = style.axes_or_new(ax, 8.0, ROW * max(len(names), 0.6 * lines) + 0.9)
+    wide = max(8.0, 5.0 + max(style.text_size(name, 9)[0] for name in names) / 72)
+    ax = style.axes_or_new(ax, wide, ROW * max(len(names), 0.6 * lines) + 0.9)
     y = np.arange(len(table))
     ax.hlines(y, table["lower"], table["upper"], color=style.FAINT, linewidth=7, zorder=1)
     ax.vlines(table["probability"], y - 0.3, y + 0.3, color=style.INK, linewidth=1.5, zorder=2)
@@ -141,10 +145,10 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
     return ax
 
 
-def _name(parent: str, child: str) -> str:
+def _name(parent: str, child: str, features: Sequence[str]) -> str:
     arrow = f"\N{RIGHTWARDS ARROW}{style.NBSP}"
+    first, second = (style.balanced(named(label, features), 34) for label in (parent, child))
     if parent == child:
-        return f"{style.balanced(style.spelled(parent), 34)} stays"
-    first, second = (style.balanced(style.spelled(label), 34) for label in (parent, child))
+        return f"{first} stays"
     joint = f"{first} {arrow}{second}"
     return joint if len(joint) <= 44 else f"{first}\n{arrow}{second}"

@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
+from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 from kem_pymc.search.evocov.result import EvolvedSelection
 from kem_pymc.selection.selection import Selection
@@ -89,7 +90,7 @@ def predictions(
         others = "\n(others at their median)" if len(names) > 1 else ""
         ax.set(xlabel=f"{names[column]}{others}", ylabel=target)
     n = len(selection.y)
-    label = style.balanced(style.spelled(selection.label()), 32)
+    label = style.balanced(named(selection.composition, names), 32)
     ax.set_title(f"{label}, {n} point{'s' * (n > 1)}", fontsize="medium")
     if legend:
         style.legend(ax, beside=beside)

@@ -17,6 +17,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.children import Child
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 
 #: Sizes in points: text, small text, padding of boxes, gaps (columns, boxes), outer margin.
@@ -210,7 +211,7 @@ def _arranged(
                 stays = child.probability
             elif child.composition in columns and _is_drawn(child, minimum):
                 probabilities[node, child.composition] = child.probability
-        title = style.balanced(style.named(node, evolutions.features), NARROW if narrow else WIDE)
+        title = style.balanced(named(node, evolutions.features), NARROW if narrow else WIDE)
         note = f"{datasets.get(evolutions.label(node), 0.0):.1f} datasets"
         if stays >= 0.005:
             note += f"{'\n' if narrow else ' · '}stays {stays:.2f}"
@@ -316,7 +317,7 @@ def _caption(
     text, n = "", evolutions.n_draws
     if _ends(evolutions) & set(columns):
         text = (
-            "Second frame: final composition of pilot users with a probability of at least "
+            "Second frame: final kernel of pilot users with a probability of at least "
             f"{LEAST_END:g}. "
         )
     text += (

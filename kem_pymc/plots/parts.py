@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from kem_pymc.data.categories import CAT
 from kem_pymc.gp.prediction import Component
 from kem_pymc.kernels.composition import Candidate
+from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, draw_band, points_of, predictions, section
 from kem_pymc.selection.selection import Selection
@@ -71,7 +72,7 @@ def components(
             ax.set(xlabel=f"observed {target}", ylabel=f"contribution to {target}")
         x, _ = points_of(selection)
         spread = _share(selection, candidate, x).mean.std()
-        label = style.spelled(candidate.label(len(names)))
+        label = named((candidate,), names)
         ax.set_title(label, loc="left", fontsize="medium")
         ax.set_title(f"sd {spread:.2g}", loc="right", fontsize="small", color=style.MUTED)
         style.tidy(ax)

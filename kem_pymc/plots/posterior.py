@@ -11,6 +11,7 @@ from scipy.spatial.distance import squareform
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.diagnostics.representative import shared_clusters
 from kem_pymc.errors import InputError
+from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 
 if TYPE_CHECKING:
@@ -22,18 +23,20 @@ LIMITS: style.Style = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
 #: Maximum number of columns of a table into whose cells numbers are written.
 WRITTEN = 12
 
-#: Maximum number of candidates that are drawn, and of datasets that have their own ticks.
-DRAWN, TICKED = 30, 40
+#: Maximum number of candidates that are drawn, and of datasets that have their own ticks; largest
+#: width of a table with many columns, in inches.
+DRAWN, TICKED, WIDEST = 30, 40, 9.0
 
 
 def inclusion(
     idata: "DataTree",
     user: Hashable | None = None,
     *,
+    by: Literal["time_step", "user"] = "time_step",
     minimum: float = 0.01,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the posterior inclusion probability of each candidate, by time step.
+    """Draw the posterior inclusion probability of each candidate, by time step or by user.
 
     At most 30 candidates are drawn, the most probable ones.
 
@@ -44,9 +47,12 @@ def inclusion(
     user : label, optional
         User whose probabilities are drawn; by default the mean over the users that have the time
         step.
+    by : {"time_step", "user"}
+        With "user", a column is a user's last time step, and users are ordered such that those with
+        the same parts are side by side.
     minimum : float
-        Candidates that are less probable at every time step aren't drawn; a note below the axes
-        gives their number.
+        Candidates that are less probable in every column aren't drawn; a note below the axes gives
+        their number.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -61,7 +67,12 @@ def inclusion(
     """
     draws = Draws.of(idata)
     shares = np.where(draws.present[..., None], draws.inclusion.mean(axis=(0, 1)), np.nan)
-    if user is None:
+    columns = style.counted(draws.steps)
+    if by == "user":
+        table, whom = shares[np.arange(len(shares)), draws.present.sum(axis=1) - 1], "by user"
+        order = np.lexsort(np.round(table, 1).T[np.argsort(table.mean(axis=0))])[::-1]
+        table, columns = table[order], [str(draws.users[u]) for u in order]
+    elif user is None:
         table, whom = np.nanmean(shares, axis=0), f"mean of {len(draws.users)} users"
     elif user in draws.users:
         table, whom = shares[draws.users.index(user)], f"user {user}"
@@ -72,11 +83,14 @@ def inclusion(
     shown = np.sort(likely[: max(int((highest >= minimum).sum()), 1)])  # in the pool's order
     table, features = table[:, shown].T, draws.settings["features"]
     candidates = [*draws.pool]
-    labels = [style.named((candidates[c],), features) for c in shown]
+    labels = [named((candidates[c],), features) for c in shown]
     rows, steps = table.shape
     beside = max(style.text_size(label, 10)[0] for label in labels) / 72
-    width = max(2.6 + 0.5 * steps, beside + max(0.5 * steps, 2.6))  # at least as wide as the title
-    ax = style.axes_or_new(ax, width, 1.1 + 0.26 * rows)
+    across = max(0.5 * steps if steps <= WRITTEN else min(0.22 * steps, WIDEST), 2.6)
+    width = max(2.6 + across, beside + across)  # at least as wide as the title
+    ticked = steps <= TICKED or by == "time_step"
+    below = max(style.text_size(c, 9)[0] for c in columns) / 72 if ticked and by == "user" else 0
+    ax = style.axes_or_new(ax, width, 1.1 + 0.26 * rows + below)
     image = ax.imshow(table, **LIMITS, aspect="auto", interpolation="nearest")
     if steps <= WRITTEN:
         for (row, column), value in np.ndenumerate(table):
@@ -86,9 +100,10 @@ def inclusion(
                 ax.text(column, row, f"{value:.2f}", color=ink, **font)
     else:
         _colour_bar(image, ax, "posterior inclusion probability")
-    ax.set_xticks(range(steps), style.counted(draws.steps))
+    turned: style.Style = {"rotation": 90, "fontsize": "small"} if by == "user" else {}
+    ax.set_xticks(range(steps) if ticked else [], columns if ticked else [], **turned)
     ax.set_yticks(range(rows), labels)
-    ax.set_xlabel("time step")
+    ax.set_xlabel("time step" if by == "time_step" else "user")
     ax.set_xticks(np.arange(1, steps) - 0.5, minor=True)
     ax.set_yticks(np.arange(1, rows) - 0.5, minor=True)
     ax.grid(which="minor", color="white", linewidth=1)

@@ -20,8 +20,8 @@ from matplotlib.textpath import text_to_path
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.kernels.composition import Candidate, Composition
-from kem_pymc.kernels.prose import readable
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.prose import NOISE_ONLY, TIMES
 
 NBSP = "\N{NO-BREAK SPACE}"
 
@@ -108,27 +108,13 @@ def line_styles(names: Sequence[str]) -> dict[str, Style]:
 
 
 def spelled(label: str) -> str:
-    """Return a composition's label typeset: multiplication signs, and "noise only" for WHITE."""
-    return readable(label).replace(" x ", f"{NBSP}\N{MULTIPLICATION SIGN}{NBSP}")
+    """Return a label typeset, for want of names of features: "noise only" is for WHITE."""
+    return NOISE_ONLY if label == "WHITE" else label.replace(" x ", TIMES)
 
 
 def counted(steps: Iterable[Any]) -> list[str]:
     """Return time steps as text, counted from 1; arrays and tables count them from 0."""
     return [str(int(step) + 1) for step in steps]
-
-
-def named(composition: Iterable[Candidate], features: Sequence[str]) -> str:
-    """Return a label typeset, with features by name, as in SE(age), if there are several."""
-    if len(features) == 1:
-        return spelled(Composition(tuple(composition)).label(1))
-
-    def one(candidate: Candidate) -> str:
-        if candidate.label(len(features)) == "ARD":
-            return "ARD"
-        factors = (f"{f.base}({features[f.dimension]})" for f in candidate.factors)
-        return " x ".join(factors) or str(candidate)
-
-    return spelled(" + ".join(map(one, composition)) or "WHITE")
 
 
 def wrapped(text: str, characters: int) -> str:

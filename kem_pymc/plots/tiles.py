@@ -14,6 +14,7 @@ from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.diagnostics.representative import modes
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 from kem_pymc.selection.selection import Selection
 
@@ -50,7 +51,7 @@ def trajectories(
         Colours by composition, see :func:`composition_colours`; tiles of compositions without a
         colour are hatched.
     study : Cohort or Evolutions, optional
-        Source of the features' names in the legend, if there are several features.
+        Source of the features' names in the legend; a posterior has them.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -63,7 +64,8 @@ def trajectories(
     InputError
         If a DataTree isn't such a posterior, or there is nothing to draw.
     """
-    users, labels, shares = _table(source)
+    users, labels, shares, features = _table(source)
+    features = features if study is None else study.features
     counts = Counter(label for row in labels for label in row if label is not None)
     if not counts:
         raise InputError("There are no compositions to draw. Give at least one time step.")
@@ -75,7 +77,6 @@ def trajectories(
     colours = style.composition_colours(frequent) if colours is None else colours
     coloured = (label for label in frequent if label in colours)
     drawn = dict(zip(coloured, ascii_lowercase, strict=False))
-    features = () if study is None else study.features
 
     n_users, n_steps = ranks.shape
     cell = min(CELL, TALLEST / n_users)
@@ -87,9 +88,7 @@ def trajectories(
     cell = min(room.height / n_users, room.width / n_steps) / ax.figure.dpi
     for label, letter in drawn.items():
         chosen = ranks == rank[label]
-        name = style.spelled(label)
-        if len(features) > 1:
-            name = style.named(Composition.parse(label, len(features)), features)
+        name = named(label, features) if features else style.spelled(label)
         name = style.balanced(name, 30).replace("\n", "\n     ")
         _draw_tiles(ax, chosen, sides, f"{letter}   {name}", color=colours[label])
         for i, j in np.argwhere(chosen):
@@ -102,10 +101,10 @@ def trajectories(
         name = f"{len(others)} other{'s' * (len(others) > 1)}"
         _draw_tiles(ax, np.isin(ranks, others), sides, name, hatch="/////", **frame)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    named = cell >= NAMED and users != [""]
-    ax.set_yticks(range(n_users) if named else [], users if named else [], fontsize="small")
+    labelled = cell >= NAMED and users != [""]
+    ax.set_yticks(range(n_users) if labelled else [], users if labelled else [], fontsize="small")
     if users != [""]:
-        ax.set_ylabel("user" if named else f"{n_users} users")
+        ax.set_ylabel("user" if labelled else f"{n_users} users")
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     style.legend(ax, beside=True, handlelength=1, handleheight=1)
@@ -114,21 +113,28 @@ def trajectories(
     return ax
 
 
-def _table(source: Source) -> tuple[list[str], Sequence[Sequence[str | None]], "np.ndarray | list"]:
-    """Return users, labels (U, T), None where a user lacks the time step, and probabilities."""
+def _table(
+    source: Source,
+) -> tuple[list[str], Sequence[Sequence[str | None]], "np.ndarray | list", Sequence[str]]:
+    """Return users, labels (U, T), None where a user lacks the time step, probabilities, features.
+
+    There are no features if the source doesn't have their names.
+    """
     from xarray import DataTree
 
     if isinstance(source, DataTree):
         draws = Draws.of(source)
-        code, named = compositions(draws)
+        code, distinct = compositions(draws)
         modal, shares = modes(code.reshape(-1, *draws.present.shape))
-        names = np.array([draws.label(c) for c in named], dtype=object)
+        names = np.array([draws.label(c) for c in distinct], dtype=object)
         labels = np.where(draws.present, names[modal], np.array(None)).tolist()
-        return [str(u) for u in draws.users], labels, np.where(draws.present, shares, 0.0)
+        shares, features = np.where(draws.present, shares, 0.0), draws.settings["features"]
+        return [str(u) for u in draws.users], labels, shares, features
     rows = source if isinstance(source, Mapping) else {"": source}
     steps = zip(*zip_longest(*([*map(_label_of, steps)] for steps in rows.values())), strict=True)
     labels = [[*row] for row in steps] or [[] for _ in rows]
-    return [str(u) for u in rows], labels, [[label is not None for label in row] for row in labels]
+    shown = [[label is not None for label in row] for row in labels]
+    return [str(u) for u in rows], labels, shown, ()
 
 
 def _label_of(step: Step) -> str:

@@ -31,6 +31,9 @@ COMPARED = 200
 #: have weights of this size.
 DEPARTURE = 0.05
 
+#: Least probability that a user's next composition is one of the pilot users' final ones.
+NOVELTY = 0.8
+
 #: Spread of the coordinates of a composition if neither pilot users nor the previous selection
 #: provide values.
 VAGUE_SPREAD = 2.0
@@ -112,7 +115,7 @@ class KEMSelector(PoolSelector):
         minimum_probability: float = 0.0,
         max_candidates: int = 6,
         runs: int = 3,
-        novelty: float = 0.8,
+        novelty: float = NOVELTY,
         departure: float = DEPARTURE,
         average: int | None = None,
     ) -> None:

@@ -50,11 +50,11 @@ def test_says_what_it_learns_from_and_what_it_learned(fitted):
     assert "Features: sleep (numbers), mood (numbers).\n" in text
     assert "3 users, 3 time steps, 18 points: sleep, mood -> steps" in text
     assert "0 sleep, 1 mood" in text
-    assert "LIN0, SE0, SE1" in text
+    assert "Candidates  LIN(sleep), SE(sleep), SE(mood)" in text
     assert "noise only" in text
     assert "WHITE" not in text
     assert text.index("Which parts matter") < text.index("Learned evolutions")
-    assert re.search(r"Noise only, without any part, has probability 0\.\d\d then", text)
+    assert re.search(r"noise only, without any part, has probability 0\.\d\d\.", text)
     assert "whether chains agree" in text
 
 

@@ -29,8 +29,8 @@ def test_prints_evolutions_selections_and_scores(text):
     assert "whether chains agree" in text
     selected, means, medians = re.split("Mean over|Median over", text.split("Kernels selected")[1])
     # The users' true compositions, which may be broken into lines.
-    assert re.search(r"0: LIN0 \+", selected)
-    assert re.search(r"1: SE0", selected)
+    assert re.search(r"0: LIN\(x\) \+", selected)
+    assert re.search(r"1: SE\(x\)", selected)
     assert "(5)" in selected
     for scores in (means, medians):
         for method in ("KEM", "ARD, maximum likelihood", "ARD, MAP"):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.kernels.prose import TIMES
 from tests.cli.conftest import SMALL, fine, refused, run
 
 pytestmark = pytest.mark.integration
@@ -57,7 +58,11 @@ def test_says_what_the_columns_are(results):
         f"diet (categories, {STILL}), mood (categories)."
     )
     assert second == "Not used: rownames (row numbers or ids)."
-    assert "Candidates  CONST, LIN0, PER0, SE0, CAT4, CAT4 x SE0" in text
+    assert (
+        "Candidates  CONST, LIN(age), PER(age), SE(age), CAT(mood), CAT(mood) \xd7 SE(age)".replace(
+            " \xd7 ", TIMES
+        )
+    ) in text
     learned = Evolutions.load(folder / "evolutions.json")
     assert learned.levels["diet"] == ("1", "2", "3")
     assert learned.levels == learned.final.levels

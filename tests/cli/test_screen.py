@@ -11,7 +11,6 @@ from rich.console import Console
 from kem_pymc.cli import screen
 from kem_pymc.cli.screen import broken, wrapped
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.kernels.prose import readable
 
 
 def test_lines_break_between_items_only():
@@ -27,7 +26,7 @@ def test_lines_break_between_items_only():
     ]
     assert wrapped(items, ", ", 100) == [", ".join(items)]
     assert wrapped(["x" * 40], ", ", 3) == ["x" * 40]
-    assert broken("LIN0 + SE0", 200) == readable("LIN0 + SE0")
+    assert broken("LIN0 + SE1 x PER0", ["day", "age"], 200) == "LIN(day) + PER(day) \xd7 SE(age)"
 
 
 def test_messages_say_whether_a_transform_may_help(cohort, capsys):

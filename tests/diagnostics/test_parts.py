@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
-from kem_pymc.diagnostics.parts import headline, in_words, part_table
+from kem_pymc.diagnostics.parts import headline, part_table
 from kem_pymc.diagnostics.quantities import Draws
 from tests.diagnostics.conftest import mixing, posterior_of
 
@@ -38,21 +38,29 @@ def test_probabilities_are_over_draws_at_each_users_last_time_step(modes_say_noi
     assert table.loc["SE0", "probability"] == 0
     assert table.loc["week", "probability"] == pytest.approx(0.6)
     assert table.loc["noise only", "probability"] == pytest.approx(0.4)
-    # At the first time step the third user alone has parts.
-    assert table.loc["LIN0", "first"] == pytest.approx(0.1)
-    assert table.loc["noise only", "first"] == pytest.approx(0.8)
+    assert table.loc["SE0", ["above 0.9", "below 0.1"]].tolist() == [0, 3]
+    assert table.loc["week", ["above 0.9", "below 0.1"]].tolist() == [0, 0]
 
 
 def test_the_headline_names_parts_where_modes_have_none(modes_say_noise):
     found = diagnose(posterior_of(*modes_say_noise))
     message = " ".join(headline(found.parts))
-    assert "a straight line in week has probability 0.30, a rhythm in week 0.30." in message
-    assert "Whatever its shape, some part in week has probability 0.60." in message
-    assert (
-        "Noise only, without any part, has probability 0.40 then, and 0.80 at the first" in message
-    )
+    mean = "as a mean over users, is 0.30 for a straight line in week, 0.30 for a rhythm in week."
+    assert mean in message
+    assert "Whatever its shape, it is 0.60 for some part in week." in message
+    assert "noise only, without any part, has probability 0.40." in message
     assert message in repr(found).replace("\n", " ")
-    assert "in addition to what users share" in headline(found.parts, shares=True)[0]
+    assert "beyond what all users share" in headline(found.parts, shares=True)[0]
+
+
+def test_final_kernels_are_those_of_their_own_posterior(modes_say_noise):
+    """Fails where the parts are those of another posterior than new users' kernels are from."""
+    inclusion, assignment = modes_say_noise
+    final = np.broadcast_to([False, False, True], (2, 10, 3, 1, 3))
+    seats = np.zeros((2, 10, 3, 1), dtype=int)
+    ends = posterior_of(final, seats)
+    table = diagnose(posterior_of(inclusion, assignment), final=ends).parts.set_index("name")
+    assert table.loc["SE0", ["probability", "above 0.9"]].tolist() == [1, 3]
 
 
 def test_without_likely_parts_that_is_what_is_said(modes_say_noise):
@@ -60,15 +68,7 @@ def test_without_likely_parts_that_is_what_is_said(modes_say_noise):
     inclusion[:, 1:] = False
     message = headline(part_table(draws(inclusion, assignment)))
     assert "no part is likely" in message[0]
-    assert "has probability 1.00 then" in message[-1]
-
-
-@pytest.mark.parametrize(
-    ("probability", "words"),
-    [(1, "very likely"), (0.66, "likely"), (0.5, "about as likely as not"), (0, "very unlikely")],
-)
-def test_words_of_probabilities(probability, words):
-    assert in_words(probability) == words
+    assert "has probability 1.00" in message[-1]
 
 
 def test_chains_that_disagree_in_parts_are_reported_with_what_helps():
@@ -78,8 +78,8 @@ def test_chains_that_disagree_in_parts_are_reported_with_what_helps():
     inclusion[0, ..., PER], inclusion[1, ..., PER] = True, False
     found = diagnose(posterior_of(inclusion, assignment))
     graph, parts = disagreements(found)
-    assert "different graphs: they differ in noise only -> LIN0" in graph
-    assert "which parts matter: PER0 (0.00 to 1.00), by chain" in parts
+    assert "different graphs: they differ in noise only -> LIN(week)" in graph
+    assert "which parts matter: PER(week) (0.00 to 1.00), by chain" in parts
     assert all("kem.diagnostics.stack" in w for w in found.warnings if w.startswith((graph, parts)))
     few = posterior_of(inclusion[:, :20], assignment[:, :20])
     assert disagreements(diagnose(few)) == []

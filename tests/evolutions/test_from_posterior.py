@@ -92,6 +92,17 @@ def test_a_posterior_with_a_known_answer():
     assert (learned.features, learned.target, learned.priors) == (("week",), "steps", {"stay": 0.9})
 
 
+def test_a_user_who_is_left_out_is_in_no_cluster():
+    """By hand: user 0 is alone at the second step; user 1 keeps the first cluster's values."""
+    learned = Evolutions.from_posterior(posterior(), without=0)
+    assert [(c.draw, c.parent, c.child, c.count) for c in learned.clusters[:2]] == [
+        *((0, WHITE, LIN, 1), (1, WHITE, WHITE, 1)),
+    ]
+    others = Evolutions.from_posterior(posterior(), without=1)
+    assert [c.count for c in others.clusters if c.draw == 0] == [1, 1]
+    assert learned.clusters[0].values == others.clusters[0].values
+
+
 def test_a_learned_alpha_comes_from_the_draws_that_are_kept():
     prior = {"shape": 3.0, "rate": 2.0}
     tree = posterior(chains=3, draws=10, concentration=prior)

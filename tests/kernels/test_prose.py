@@ -3,7 +3,7 @@ import pytest
 from kem_pymc.kernels import base
 from kem_pymc.kernels.base import BaseKernel
 from kem_pymc.kernels.composition import Candidate, Composition
-from kem_pymc.kernels.prose import describe, sentence
+from kem_pymc.kernels.prose import TIMES, describe, named, sentence
 from tests.refusals import refused
 
 
@@ -12,6 +12,23 @@ def wave(x, z, period):
 
 
 FEATURES = ("day", "week", "age")
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("WHITE", "noise only"),
+        ("CONST + LIN0", "CONST + LIN(day)"),
+        ("PER1 x SE0 + SE2 #2", "PER(week) x SE(day) + SE(age) #2"),
+        ("RQ0 + ARD", "RQ(day) + ARD"),
+    ],
+)
+def test_names_have_the_features(label, name):
+    """The same for labels and compositions; factors in the order of the composition."""
+    parts = sorted(named(label, FEATURES).replace(TIMES, " x ").split(" + "))
+    assert parts == sorted(name.split(" + "))
+    assert named(label, FEATURES) == named(Composition.parse(label, 3), FEATURES)
+    assert named("LIN0", ("day",)) == "LIN(day)"
 
 
 @pytest.mark.parametrize(

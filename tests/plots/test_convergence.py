@@ -30,11 +30,12 @@ def test_every_edge_has_a_row_with_all_chains(typed):
     names = [typed(label.get_text()) for label in ax.get_yticklabels()]
     # In chain 0 WHITE -> LIN0 + PER0, which stays; in chain 1 the same with LIN0.
     assert sorted(names) == [
-        *("LIN0 + PER0 stays", "LIN0 stays"),
-        *("noise only \N{RIGHTWARDS ARROW} LIN0", "noise only \N{RIGHTWARDS ARROW} LIN0 + PER0"),
+        *("LIN(week) + PER(week) stays", "LIN(week) stays"),
+        "noise only \N{RIGHTWARDS ARROW} LIN(week)",
+        "noise only \N{RIGHTWARDS ARROW} LIN(week) + PER(week)",
     ]
     marks = np.stack([c.get_offsets()[:, 0] for c in ax.collections[2:]])
-    row = names.index("noise only \N{RIGHTWARDS ARROW} LIN0")
+    row = names.index("noise only \N{RIGHTWARDS ARROW} LIN(week)")
     np.testing.assert_allclose(marks[:, row], [0, 2 / 3])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["chain 0", "chain 1"]
 

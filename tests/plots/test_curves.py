@@ -66,7 +66,8 @@ def test_the_grid_spans_points_and_truth(make_selection, points):
 def test_title_and_axes_have_the_names_of_the_study(make_selection, points, typed):
     selection = make_selection("LIN0 x PER0 + PER0 x PER0 + SE0", *points(6))
     ax = predictions(selection, study=Weekly)
-    assert typed(ax.get_title()) == "LIN0 x PER0 + PER0 x PER0 + SE0, 6 points"
+    title = ax.get_title().replace("\n", " ")
+    assert typed(title) == "LIN(week) x PER(week) + PER(week) x PER(week) + SE(week), 6 points"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("week", "steps")
     ax = predictions(make_selection("WHITE", *points(1), others=["SE0"]))
     assert ax.get_title() == "noise only, 1 point"
@@ -134,7 +135,7 @@ def test_few_and_many_share_axes_and_one_legend(make_selection, points):
     pair = [make_selection("LIN0", x[:4], y[:4]), make_selection("PER0", x, y)]
     axes = few_and_many(pair, truth=([0, 5], [0, 0]), study=Weekly)
     assert axes.shape == (1, 2)
-    assert [ax.get_title() for ax in axes[0]] == ["LIN0, 4 points", "PER0, 20 points"]
+    assert [ax.get_title() for ax in axes[0]] == ["LIN(week), 4 points", "PER(week), 20 points"]
     assert axes[0, 0].get_ylim() == axes[0, 1].get_ylim()
     assert axes[0, 0].get_xlim() == axes[0, 1].get_xlim()
     assert all(ax.get_legend() is None for ax in axes[0])

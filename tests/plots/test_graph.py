@@ -41,7 +41,7 @@ def test_the_papers_graph_has_its_nodes_edges_and_numbers(make_evolutions, texts
     assert len(boxes(ax)) == 4
     assert len(arrows(ax)) == 5
     shown = texts(ax)
-    assert {"noise only", "LIN0", "SE0", "LIN0 + PER0"} <= set(shown)
+    assert {"noise only", "LIN(week)", "SE(week)", "LIN(week) + PER(week)"} <= set(shown)
     # alpha is 1: LIN0 after WHITE 7 / 11, LIN0 + PER0 after LIN0 10 / 20, SE0 after LIN0 4 / 20.
     assert {"0.64", "0.27", "0.50", "0.20", "0.10"} <= set(shown)
     assert "31.0 datasets · stays 0.95" in shown
@@ -52,7 +52,8 @@ def test_columns_are_the_steps_from_white(make_evolutions, typed):
     ax = evolution_graph(make_evolutions(PAPER))
     across = {typed(text.get_text()): text.get_position()[0] for text in ax.texts}
     # More datasets come to SE0 from LIN0 than from WHITE.
-    assert across["noise only"] < across["LIN0"] < across["SE0"] == across["LIN0 + PER0"]
+    assert across["noise only"] < across["LIN(week)"] < across["SE(week)"]
+    assert across["SE(week)"] == across["LIN(week) + PER(week)"]
 
 
 def test_wider_arrows_are_more_probable_and_fuller_boxes_darker(make_evolutions):
@@ -90,7 +91,7 @@ def test_ways_are_as_travelled_as_over_all_draws(make_evolutions, typed):
     rare = [*usual, ("LIN0", "SE0", 9)]
     ax = evolution_graph(make_evolutions(rare, usual, usual, usual))
     across = {typed(text.get_text()): text.get_position()[0] for text in ax.texts}
-    assert across["SE0"] == across["LIN0"]
+    assert across["SE(week)"] == across["LIN(week)"]
 
 
 def test_the_threshold_falls_until_something_follows_white(make_evolutions, texts):
@@ -108,8 +109,8 @@ def test_white_alone_is_drawn_where_nothing_else_follows(make_evolutions, texts)
 
 def test_the_most_travelled_nodes_stay(make_evolutions, texts):
     shown = texts(evolution_graph(make_evolutions(PAPER), max_nodes=3))
-    assert "LIN0 + PER0" in shown
-    assert "SE0" not in shown
+    assert "LIN(week) + PER(week)" in shown
+    assert "SE(week)" not in shown
 
 
 def test_features_are_written_by_name(make_evolutions, texts):
@@ -166,12 +167,12 @@ def test_a_second_frame_is_where_users_end_up(make_evolutions, texts):
     ax = evolution_graph(learned)
     (frame,) = [box for box in boxes(ax) if not box.get_facecolor()[3]]
     assert len(boxes(ax)) == 5
-    title = next(t for t in ax.texts if "PER0" in t.get_text())
+    title = next(t for t in ax.texts if "PER(week)" in t.get_text())
     around = [b for b in boxes(ax) if b.get_path().get_extents().contains(*title.get_position())]
     assert frame in around
     widths = sorted(box.get_path().get_extents().width for box in around)
     assert widths[1] == pytest.approx(widths[0] + 5)
-    assert any("Second frame: final composition of pilot users" in text for text in texts(ax))
+    assert any("Second frame: final kernel of pilot users" in text for text in texts(ax))
     assert not any("frame" in text for text in texts(evolution_graph(make_evolutions(PAPER))))
 
 

@@ -17,7 +17,7 @@ def test_curves_are_the_components_and_crosses_leave_only_noise(make_selection, 
     _, linear, periodic = components(selection)
     fitted = selection.predict(x)
     for ax, name in ((linear, "LIN0"), (periodic, "PER0")):
-        assert ax.get_title(loc="left") == name
+        assert ax.get_title(loc="left") == f"{name[:-1]}(x)"
         at = line(ax, "mean").get_xdata()
         share = selection.predict(at).components[name]
         np.testing.assert_allclose(line(ax, "mean").get_ydata(), share.mean)
@@ -32,11 +32,11 @@ def test_every_kind_of_component_has_its_axes_named(make_selection, points):
     selection = make_selection("CONST + SE2 + LIN0 x SE1 + ARD", x, y)
     axes = components(selection, study=Study)
     named = {ax.get_title(loc="left"): (ax.get_xlabel(), ax.get_ylabel()) for ax in axes[1:]}
-    product = next(name for name in named if name.startswith("LIN0"))
+    product = next(name for name in named if name.startswith("LIN("))
     assert named.pop(product) == ("age", "bmi")
     assert named == {
         "CONST": ("age", "contribution to steps"),
-        "SE2": ("day", "contribution to steps"),
+        "SE(day)": ("day", "contribution to steps"),
         "ARD": ("observed steps", "contribution to steps"),
     }
     bars = [ax for ax in axes[0].figure.axes if ax.get_label() == "<colorbar>"]

@@ -17,13 +17,22 @@ def table(ax):
 
 def test_inclusion_is_averaged_over_the_users_who_have_the_step(posterior, texts):
     ax = inclusion(posterior)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN0", "PER0"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN(week)", "PER(week)"]
     np.testing.assert_allclose(table(ax), [[1, 1, 1], [0, 0.25, 0.375]])
     assert {"1.00", "0.25", "0.38"} <= set(texts(ax))
     assert "0.00" not in texts(ax)
     assert "Less probable candidates that aren't shown: 1." in texts(ax)
     assert ax.get_title() == "Inclusion probability, mean of 3 users"
     assert len(inclusion(posterior, minimum=0).get_yticks()) == 3
+
+
+def test_inclusion_by_user_is_at_each_users_last_step(posterior):
+    """Catches the last column for a user who lacks it; user 9 has two steps."""
+    ax = inclusion(posterior, by="user")
+    columns = [label.get_text() for label in ax.get_xticklabels()]
+    found = dict(zip(columns, table(ax).T.tolist(), strict=True))
+    assert found == {"7": [1, 0.75], "8": [1, 0], "9": [1, 0]}
+    assert columns[0] == "7"
 
 
 def test_inclusion_of_one_user_leaves_missing_steps_blank(posterior):

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import composition_colours
 from kem_pymc.plots.style import (
     LINES,
     PALETTE,
     balanced,
-    named,
     spelled,
     text_size,
 )
@@ -74,12 +72,6 @@ def test_long_labels_are_broken_evenly_before_a_plus_and_never_in_a_product(type
     assert max(map(len, lines)) <= 30
     assert lines[1].startswith("+")
     assert abs(len(lines[0]) - len(lines[1])) < 12
-
-
-def test_levels_keep_their_name_beside_features():
-    composition = Composition.parse("CONST + LIN1")
-    assert named(composition, ("age", "day")) == "CONST + LIN(day)"
-    assert named(Composition.parse("LIN0"), ("age",)) == "LIN0"
 
 
 def test_text_is_measured_by_its_longest_line():

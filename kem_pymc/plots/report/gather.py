@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 #: Names of the files in a folder of results.
-EVOLUTIONS, POSTERIOR, SETTINGS = "evolutions.json", "posterior.zarr", "settings.json"
+EVOLUTIONS, SETTINGS = "evolutions.json", "settings.json"
+POSTERIOR, FINAL, UNSHARED = "posterior.zarr", "final.zarr", "unshared.zarr"
 SELECTIONS, PREDICTIONS = "selections.csv", "predictions.csv"
 
 #: Columns that a table of selections must have.
@@ -37,6 +38,8 @@ class Material:
     evolutions : Evolutions
     idata : DataTree or None
         Posterior of the pilot users.
+    final, unshared : DataTree or None
+        Posterior of their final kernels, also without what users share.
     settings : dict
         Settings that ``kem fit`` saved; empty if there are none.
     selections : DataFrame or None
@@ -48,6 +51,8 @@ class Material:
     title: str
     evolutions: Evolutions
     idata: "DataTree | None" = None
+    final: "DataTree | None" = None
+    unshared: "DataTree | None" = None
     settings: dict[str, Any] = field(default_factory=dict)
     selections: pd.DataFrame | None = None
     predictions: pd.DataFrame | None = None
@@ -72,6 +77,8 @@ class Material:
             title=folder.resolve().name,
             evolutions=evolutions,
             idata=_posterior(folder / POSTERIOR, evolutions),
+            final=_posterior(folder / FINAL, evolutions),
+            unshared=_posterior(folder / UNSHARED, evolutions),
             settings=read_settings(folder),
             selections=_selections(folder / SELECTIONS, evolutions),
             predictions=_table(

@@ -1,4 +1,4 @@
-"""Posterior predictions for pilot users, averaged over the draws of each dataset's kernel."""
+"""Pilot users as if they were new: selections and predictions without a user's own data."""
 
 from typing import TYPE_CHECKING
 
@@ -6,87 +6,84 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.from_posterior import read_shared, spread_draws
-from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import Conditioned
-from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
-from kem_pymc.selection.online import QUANTILES
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.from_posterior import study_settings
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.online import Trajectories, predictions, select_online_for_user
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Maximum number of draws that predictions average over, and minimum number for large data.
-DRAWS, FEWEST = 40, 5
-
-#: Approximate maximum number of operations of all factorisations of a report.
-OPERATIONS = 1e11
+#: Approximate maximum numbers of selections in a report, and of draws that they are based on.
+SELECTIONS, DRAWS = 1000, 100
 
 
 @one_blas_thread()
-def pilot_predictions(idata: "DataTree") -> pd.DataFrame | None:
-    """Return the predictions for every pilot user at every time step, one row per point.
+def selected_without(
+    idata: "DataTree", final: "DataTree | None" = None, unshared: "DataTree | None" = None
+) -> tuple[pd.DataFrame, pd.DataFrame | None] | None:
+    """Select kernels and predict for pilot users, from what was learned without each of them.
 
-    A prediction is a mixture over posterior draws: each draw has its own composition and values for
-    the dataset, conditioned on the user's points up to the time step.
+    See ``without`` in :meth:`kem_pymc.Evolutions.from_posterior` for what that leaves of the user.
+    If there are many time steps, users are spread evenly over all of them.
+
+    Parameters
+    ----------
+    idata, final, unshared : DataTree
+        Posteriors of the study, see :meth:`kem_pymc.Evolutions.from_posterior`.
 
     Returns
     -------
-    DataFrame or None
-        Columns as those of :func:`kem_pymc.selection.online.predictions`, without moments. None if
-        the posterior doesn't contain the data.
-
-    Raises
-    ------
-    InputError
-        If `idata` isn't the posterior of an ``EvolutionModel``.
+    (DataFrame, DataFrame or None) or None
+        The composition and message of each user's selection at each time step; and predictions, see
+        :func:`kem_pymc.selection.online.predictions`, unless a feature has the name of one of their
+        columns. None if the posterior doesn't contain the data, or has a single user.
     """
-    draws = Draws.of(idata)
+    cohort = pilots_of(idata)
+    if cohort is None or cohort.n_users < 2:
+        return None
+    many = int(np.clip(SELECTIONS / cohort.steps.mean(), 1, cohort.n_users))
+    chosen = ((np.arange(many) + 0.5) * cohort.n_users / many).astype(int)
+    trajectories: Trajectories = {}
+    for u in chosen.tolist():
+        learned = Evolutions.from_posterior(idata, DRAWS, final=final, unshared=unshared, without=u)
+        points = cohort.inputs[u], cohort.targets[u], cohort.ends[u]
+        trajectories[cohort.users[u]] = select_online_for_user(KEMSelector(learned), points)
+    rows = [
+        (user, step, selection.composition, selection.message)
+        for user, path in trajectories.items()
+        for step, selection in enumerate(path)
+    ]
+    kernels = pd.DataFrame(rows, columns=["user", "time_step", "composition", "message"])
     try:
-        constant, posterior = idata["constant_data"], idata["posterior"]
-        inputs = constant["inputs"].transpose("user", "point", "feature").values
+        return kernels, predictions(trajectories, cohort.subset(trajectories))
+    except InputError:  # of names
+        return kernels, None
+
+
+def pilots_of(idata: "DataTree") -> Cohort | None:
+    """Return the pilot users of a posterior; None if it doesn't contain their data."""
+    settings = study_settings(idata)
+    scaling = Scaling.from_dict(settings["scaling"])
+    try:
+        constant, observed = idata["constant_data"], idata["observed_data"]
+        inputs = constant["inputs"].transpose("user", "point", "feature")
         ends = constant["n_points"].transpose("user", "time_step").values
-        targets = idata["observed_data"]["targets"].transpose("user", "time_step", "point").values
-        order = ("chain", "draw", "user", "time_step", ...)
-        values = posterior["hyperparameters"].transpose(*order).values
+        targets = observed["targets"].transpose("user", "time_step", "point").values
     except (KeyError, ValueError):
         return None
-    scaling = Scaling.from_dict(draws.settings["scaling"])
     low, extent = scaling.feature_low, scaling.feature_high - scaling.feature_low
-    operations = max(float((ends.astype(float) ** 3).sum()) / 3, 1.0)
-    most = int(np.clip(OPERATIONS / operations, FEWEST, DRAWS))
-    kept = spread_draws(draws.n_chains, draws.n_draws, most)
-    code, named = compositions(draws)
-    code, values, noise = (
-        array.reshape(-1, *array.shape[2:])[kept] for array in (code, values, draws.noise)
+    steps = (ends > 0).sum(axis=1)  # time steps that a user lacks have no points
+    ends = [counts[:t] for counts, t in zip(ends, steps, strict=True)]
+    data = list(zip(inputs.values, targets, steps, ends, strict=True))
+    return Cohort(
+        users=tuple(map(str, inputs.coords["user"].values)),
+        inputs=tuple(low + extent * x[: counts[-1]] for x, _, _, counts in data),
+        targets=tuple(scaling.targets_back(y[t - 1, : counts[-1]]) for _, y, t, counts in data),
+        ends=tuple(ends),
+        features=settings["features"],
+        target=settings["target"],
     )
-    coordinates = {int(c): Coordinates(draws.pool, named[c]) for c in np.unique(code)}
-    shared = read_shared(idata, draws.settings)
-    frames = []
-    for u, t in np.argwhere(draws.present):
-        n, m = int(ends[u, t]), int(ends[u, : t + 2].max())  # m equals n after the last time step
-        x, y = inputs[u, :m], targets[u, draws.present[u].sum() - 1, :m]
-        process = None
-        if shared is not None:
-            process = MeanAtPoints(shared.posterior.without(int(u)), x[:n])
-        predicted: list[Prediction] = []
-        for s in range(len(kept)):
-            where = coordinates[int(code[s, u, t])]
-            natural = where.from_natural(values[s, u, t][where.places], float(noise[s, u, t]))
-            try:
-                objective = Objective(where, x[:n], y[:n], shared=process)
-                one = Conditioned.of(objective, natural).predict(x, include_noise=True)
-            except InputError:  # numerically impossible in this draw; the others are used
-                continue
-            predicted.append(in_target_unit(one, scaling))
-        table = dict(zip(draws.settings["features"], (low + extent * x).T, strict=True))
-        table |= {"user": str(draws.users[u]), "time_step": int(t), "point": np.arange(m)}
-        table |= {"seen": np.arange(m) < n, "observed": scaling.targets_back(y)}
-        mixture = averaged(predicted, [1 / len(predicted)] * len(predicted)) if predicted else None
-        table |= {name: mixture.quantile(p) if mixture else np.nan for name, p in QUANTILES.items()}
-        frames.append(pd.DataFrame(table))
-    return pd.concat(frames, ignore_index=True)

@@ -7,6 +7,7 @@ from kem_pymc._system.files import write_atomically
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.plots.report.gather import Material, planned_chains
+from kem_pymc.selection.kem import NOVELTY
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -79,23 +80,27 @@ def page_of(material: Material) -> str:
     from kem_pymc.evolutions.from_posterior import pilot_population
     from kem_pymc.plots.report import sections, study
     from kem_pymc.plots.report.pictures import SETTINGS
-    from kem_pymc.plots.report.pilots import pilot_predictions
+    from kem_pymc.plots.report.pilots import selected_without
 
     learned, idata, selections = material.evolutions, material.idata, material.selections
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
+    content |= {"n_pilots": 0, "novelty": NOVELTY}
     with rc_context(SETTINGS):
         content |= sections.evolutions(learned)
         if idata is not None:
-            diagnosis = diagnose(idata, planned_chains(material.settings))
-            predicted = pilot_predictions(idata)
+            content["n_pilots"] = idata["posterior"].sizes["user"]
+            final = material.final
+            diagnosis = diagnose(idata, planned_chains(material.settings), final=final)
             population = pilot_population(idata)
             if population is not None:
                 content["population"] = sections.population(population)
-            content["parts"] = sections.parts(diagnosis, idata)
+            content["parts"] = sections.parts(diagnosis, idata if final is None else final)
             content["diagnostics"] = sections.diagnostics(diagnosis, idata)
-            content["pilots"] = sections.pilot_users(predicted, learned, idata)
+            pilots = selected_without(idata, final, material.unshared)
+            if pilots is not None:
+                content["pilots"] = sections.users("pilot", *pilots, learned)
         if selections is not None:
-            content["new"] = sections.new_users(selections, material.predictions, learned)
+            content["new"] = sections.users("new", selections, material.predictions, learned)
     environment = Environment(
         loader=PackageLoader("kem_pymc.plots.report", "page_files"),
         autoescape=True,

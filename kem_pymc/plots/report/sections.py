@@ -1,20 +1,17 @@
 """Sections of a report: sentences, tables and pictures, from the evolutions and a posterior."""
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from kem_pymc import plots
 from kem_pymc.diagnostics.diagnosis import Diagnosis
 from kem_pymc.diagnostics.parts import headline
-from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.evolutions.children import Child
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.kernels.prose import describe, sentence
+from kem_pymc.kernels.prose import describe, named, sentence
 from kem_pymc.plots import style
 from kem_pymc.plots.report.pictures import svg, table
 from kem_pymc.plots.report.values import intervals
@@ -35,17 +32,20 @@ type Content = dict[str, Any]
 
 
 def parts(diagnosis: Diagnosis, idata: "DataTree") -> Content:
-    """Return sentences on the parts of kernels, and the probability of each by time step."""
-    drawn = plots.inclusion(idata, minimum=LEAST_PART)
+    """Return sentences on the parts of kernels, and each part's probability for each user.
+
+    `idata` is the posterior of final kernels, from which the diagnosis has its parts.
+    """
+    drawn = plots.inclusion(idata, by="user", minimum=LEAST_PART)
     return {
         "headline": headline(diagnosis.parts, diagnosis.shares),
         "noise_only": diagnosis.parts.iloc[-1]["probability"],
-        "picture": svg(drawn, "Probability of each part of kernels by time step"),
+        "picture": svg(drawn, "Probability of each part of each user's final kernel"),
     }
 
 
 def evolutions(learned: Evolutions) -> Content:
-    """Return the graph, its kernels and evolutions, and the kernels with which users end up."""
+    """Return the graph, its kernels and evolutions, and the final kernels."""
     ax = plots.evolution_graph(learned, minimum_probability=IN_GRAPH, max_nodes=BOXES)
     kernels = []
     for box in ax.patches:
@@ -57,7 +57,7 @@ def evolutions(learned: Evolutions) -> Content:
     listed = [(p, c) for p, c in every if c.probability >= LEAST and c.occurrence >= LEAST]
     listed = sorted(listed, key=lambda row: -row[1].count * row[1].occurrence)[:LISTED]
     names = learned.features
-    rows = [{"from": style.named(p, names)} | _child(c, learned) for p, c in listed]
+    rows = [{"from": named(p, names)} | _child(c, learned) for p, c in listed]
     final = [] if learned.final is None else learned.final.children(Composition())
     final = [child for child in final if child.probability >= LEAST / 2]
     ends = [_child(c, learned) | {"description": describe(c.composition, names)} for c in final]
@@ -67,16 +67,21 @@ def evolutions(learned: Evolutions) -> Content:
         "kernels": kernels,
         "evolutions": table(pd.DataFrame(rows), "Evolutions", forms) if rows else "",
         "unlisted": len(every) - len(rows),
-        "ends": table(pd.DataFrame(ends), "Where users end up", forms) if ends else "",
+        "ends": table(pd.DataFrame(ends), "Final kernels", forms) if ends else "",
         "other_ends": 1 - sum(child.probability for child in final),
     }
 
 
 def _kernel(composition: Composition, learned: Evolutions) -> Content:
-    """Return a sentence on a composition, and the posterior of its hyperparameters."""
-    clusters = [c for c in learned.clusters if c.child == composition]
+    """Return a sentence on a composition, and the posterior of its hyperparameters.
+
+    That is the posterior which selection uses: of final kernels, if it is one of them.
+    """
+    sources = (() if learned.final is None else learned.final.clusters, learned.clusters)
+    alike = ([c for c in clusters if c.child == composition] for clusters in sources)
+    clusters = next(filter(None, alike), [])
     rows = intervals(learned, clusters) if clusters else pd.DataFrame({"median": []})
-    label = style.named(composition, learned.features)
+    label = named(composition, learned.features)
     medians, forms = rows["median"].to_dict(), dict.fromkeys(rows, ".3g")
     return {
         "label": label,
@@ -87,7 +92,7 @@ def _kernel(composition: Composition, learned: Evolutions) -> Content:
 
 def _child(child: Child, learned: Evolutions) -> Content:
     return {
-        "kernel": style.named(child.composition, learned.features),
+        "kernel": named(child.composition, learned.features),
         "probability": child.probability,
         "90 % interval": "{:.2f} to {:.2f}".format(*child.interval),
         "in draws": f"{child.occurrence:.0%}",
@@ -132,32 +137,23 @@ def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     return {"warnings": diagnosis.warnings, "display": display, "pictures": pictures}
 
 
-def pilot_users(
-    predictions: pd.DataFrame | None,
-    learned: Evolutions,
-    idata: "DataTree",
-) -> Content:
-    """Return pilot users with their probable kernels and predictions at each time step."""
-    draws = Draws.of(idata)
-    code, named = compositions(draws)
-    code = code.reshape(-1, *draws.present.shape)
-    rows = []
-    for u, t in np.argwhere(draws.present):
-        (first, count), *others = Counter(code[:, u, t].tolist()).most_common(3)
-        texts = (
-            f"{style.named(named[c], learned.features)} {n / len(code):.2f}" for c, n in others
-        )
-        row = {"user": str(draws.users[u]), "time_step": t, "composition": named[first]}
-        rows.append(row | {"probability": count / len(code), "other kernels": ", ".join(texts)})
-    return _users("pilot", pd.DataFrame(rows), predictions, idata, learned)
-
-
-def new_users(
+def users(
+    which: str,
     kernels: pd.DataFrame,
     predictions: pd.DataFrame | None,
     learned: Evolutions,
 ) -> Content:
-    """Return new users with the kernels selected for them and predictions at each time step."""
+    """Return pilot or new users with the kernels selected for them, and predictions.
+
+    Parameters
+    ----------
+    which : {"pilot", "new"}
+    kernels : DataFrame
+        One row per user and time step, with a Composition.
+    predictions : DataFrame or None
+        See :func:`kem_pymc.selection.online.predictions`.
+    learned : Evolutions
+    """
     message = kernels.get("message", pd.Series(index=kernels.index)).astype(object).fillna("")
     kernels = kernels[["user", "time_step", "composition"]].assign(message=message)
     kernels = kernels.sort_values("time_step", kind="stable")
@@ -165,24 +161,13 @@ def new_users(
         user: rows["composition"].map(learned.label).tolist()
         for user, rows in kernels.groupby("user", sort=False)
     }
-    return _users("new", kernels, predictions, trajectories, learned)
-
-
-def _users(
-    which: str,
-    kernels: pd.DataFrame,
-    predictions: pd.DataFrame | None,
-    trajectories: Any,
-    learned: Evolutions,
-) -> Content:
-    """Return the tiles of all users, the coverage of predictions, and what concerns each user."""
     features = learned.features
     colours = style.composition_colours(learned)  # those of the graph
     tiles = plots.trajectories(trajectories, colours=colours, study=learned)
     by_user = {} if predictions is None else dict(list(predictions.groupby("user")))
-    users: list[Content] = []
+    people: list[Content] = []
     for name, rows in kernels.groupby("user", sort=False):
-        labels = [style.named(c, features) for c in rows["composition"]]
+        labels = [named(c, features) for c in rows["composition"]]
         shown = pd.DataFrame({"time step": rows["time_step"] + 1, "kernel": labels})
         shown["description"] = [describe(c, features) for c in rows["composition"]]
         shown = shown.join(rows.drop(columns=["user", "time_step", "composition"]))
@@ -192,7 +177,7 @@ def _users(
             shown.insert(1, "points", seen.reindex(rows["time_step"]).to_numpy())
             within = _within(of_user).reindex(rows["time_step"], fill_value="")
             shown["next within 95 %"] = within.to_numpy()
-            if len(users) < DRAWN:
+            if len(people) < DRAWN:
                 place = None if len(features) > 1 or features[0] in PREDICTED else features[0]
                 drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
                 title = f"Predictions for {which} user {name} at {len(rows)} time steps"
@@ -200,8 +185,8 @@ def _users(
         filled = shown.loc[:, (shown.astype(str) != "").any()]
         changes = [label for i, label in enumerate(labels) if labels[i - 1 : i] != [label]]
         caption = f"Kernels of user {name} at each time step"
-        users.append({"name": name, "kernels": " → ".join(changes), "picture": picture})
-        users[-1]["table"] = table(filled, caption)
+        people.append({"name": name, "kernels": " → ".join(changes), "picture": picture})
+        people[-1]["table"] = table(filled, caption)
     coverage = pd.Series() if predictions is None else _within(predictions)
     coverage.index += 1
     caption = "Points of the next time step within the 95 % intervals of their predictions"
@@ -209,7 +194,7 @@ def _users(
     return {
         "tiles": svg(tiles, f"Kernels of {which} users by time step"),
         "coverage": table(frame, caption) if len(frame) else "",
-        "users": users,
+        "users": people,
         "undrawn": max(len(by_user) - DRAWN, 0),
     }
 

@@ -7,8 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.prose import describe_candidate
-from kem_pymc.plots import style
+from kem_pymc.kernels.prose import describe_candidate, named
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.plots.report.pictures import table
 from kem_pymc.priors import Priors
@@ -25,16 +24,16 @@ def tables(material: Material) -> list[Markup]:
     """Return the tables of settings, candidates, priors and versions."""
     learned = material.evolutions
     candidates = (
-        (style.named((c,), learned.features), describe_candidate(c, learned.features))
+        (named((c,), learned.features), describe_candidate(c, learned.features))
         for c in learned.pool
     )
-    named: dict[str, Iterable[tuple[str, str]]] = {
+    titled: dict[str, Iterable[tuple[str, str]]] = {
         "Settings": settings(material),
         "Candidates: the possible parts of kernels": candidates,
         "Priors, in the model's units": priors(material),
         "Versions when sampled": learned.versions.items(),
     }
-    frames = {name: pd.DataFrame(rows, columns=["name", "value"]) for name, rows in named.items()}
+    frames = {name: pd.DataFrame(rows, columns=["name", "value"]) for name, rows in titled.items()}
     return [table(frame, name) for name, frame in frames.items() if len(frame)]
 
 
@@ -57,8 +56,9 @@ def settings(material: Material) -> Iterator[tuple[str, str]]:
         **{f"Population parameter {k}": _learned(v) for k, v in learned.population.items()},
         "Likelihood of a time step": learned.settings.get("likelihood", "cumulative"),
         "Likelihood power": learned.settings.get("likelihood_power"),
-        "Interrupted": settings.get("interrupted")
-        and "Sampling was interrupted; the results are based on the draws before that.",
+        "Interrupted": "Sampling was interrupted; the results are based on the draws before that."
+        if settings.get("interrupted")
+        else None,
         "Failed chains": settings.get("failed_chains"),
     }
     yield from ((name, str(value)) for name, value in pairs.items() if value not in (None, "", []))

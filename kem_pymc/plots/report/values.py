@@ -9,7 +9,7 @@ from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Hyperparameter
-from kem_pymc.plots.style import named
+from kem_pymc.kernels.prose import named
 
 #: Probabilities of the ends of a 90 % interval and of the median.
 PROBABILITIES = (0.05, 0.5, 0.95)

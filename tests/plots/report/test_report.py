@@ -41,11 +41,10 @@ def test_identifiers_are_unique_and_links_lead_somewhere(html, page):
 
 def test_pictures_have_titles_and_text_that_is_text(html, page):
     pictures = page.all("svg")
-    assert (
-        len(pictures) == 13
-    )  # users, shares, parts, graph, 2 of all and 5 of single users, 2 of chains
+    # Users, shares, parts, graph, 2 of all and 5 of single users, 2 of chains.
+    assert len(pictures) == 13
     assert all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in pictures)
-    assert "Noise only" in page.text
+    assert "noise only" in page.text
     drawn = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
     assert all("<text" in svg for svg in drawn)
     assert not re.search(r"\d\.\d{3,}", " ".join(re.findall(r' d="[^"]*"', html)))
@@ -79,7 +78,7 @@ def test_users_are_listed_with_kernels_and_points_within_their_intervals(page, s
     assert page.text.count(f"User {USER}") == 2
     assert "WHITE" not in page.text
     for points in (3, 6, 9):
-        assert re.search(rf"{points // 3} {points} (LIN0|SE0|noise)", page.text)
+        assert re.search(rf"{points // 3} {points} (LIN|SE|noise)", page.text)
     table = pd.read_csv(study / "predictions.csv")
     ahead = table[~table["seen"] & (table["time_step"] == 0)]
     inside = ahead["observed"].between(ahead["low_95"], ahead["high_95"]).sum()
@@ -97,7 +96,7 @@ def test_points_to_come_are_drawn_but_not_counted(study):
     longer = pd.concat([table, coming], ignore_index=True)
     learned = material.evolutions
     before, after = (
-        sections.new_users(material.selections, predictions, learned)
+        sections.users("new", material.selections, predictions, learned)
         for predictions in (table, longer)
     )
     assert before["coverage"] == after["coverage"]
@@ -196,16 +195,17 @@ def test_a_dollar_sign_is_one(folder):
 
 def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
     """Catches the children of another parent than WHITE, and a study that doesn't know them."""
-    assert "Where users end up" not in page.text
+    assert "Final kernels" not in page.text
     final = kem.Evolutions.load(sharing / "evolutions.json").final
     ends = Page(report(sharing, tmp_path / "r.html").read_text("utf-8")).text
-    table = ends[ends.index("Where users end up") : ends.index("The kernels in plain English")]
+    table = ends[ends.index("Final kernels") : ends.index("The graph of evolutions")]
     rows = [child for child in final.children("WHITE") if child.probability >= 0.025]
     assert len(rows) > 1
     for child in rows:
         low, high = child.interval
         assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in table
-    assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in ends
+    other = 1 - sum(child.probability for child in rows)
+    assert f"With probability {other:.2f} the final kernel isn" in ends
     assert "Second frame" in ends
 
 
@@ -217,6 +217,6 @@ def test_probable_evolutions_are_listed_and_others_counted():
     ]
     rare = cluster(0, WHITE, Composition.parse("LIN0 + PER0"), 1)
     found = sections.evolutions(evolutions((*common, rare), n_draws=200))
-    assert re.findall(r"<td[^>]*>(\w+0)</td>", found["evolutions"]) == ["SE0", "LIN0"]
+    assert re.findall(r"<td[^>]*>(\w+)\(week\)</td>", found["evolutions"]) == ["SE", "LIN"]
     assert found["unlisted"] == 1
     assert (found["ends"], found["other_ends"]) == ("", 1)

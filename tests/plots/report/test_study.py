@@ -47,7 +47,7 @@ def test_what_the_command_wrote_is_listed():
 def test_candidates_priors_and_versions():
     material = Material("t", evolutions(priors=priors.paper().to_dict()))
     text = "".join(study.tables(material))
-    for cells in (("SE0", "a smooth curve in week"), ("kem_pymc", "0.1.0")):
+    for cells in ((r"SE\(week\)", "a smooth curve in week"), ("kem_pymc", "0.1.0")):
         assert re.search("{}</td>\\s*<td[^>]*>{}<".format(*cells), text)
     assert dict(study.priors(material))["shift"] == "Normal(0, 0.1)"
     given = Material("t", evolutions(), settings={"priors": {"shift": "mine"}})
