@@ -163,6 +163,7 @@ def search(
         "changes": changes,
         "criterion": criterion,
         "hyperpriors": {name: list(row) for name, row in sorted(hyperpriors.table.items())},
+        "noise": [list(row) for row in hyperpriors.noise],
         "initial": [str(expression) for expression in first],
         "starts": starts,
         "draws": draws,
@@ -218,5 +219,6 @@ def search_compositions(
         strategy = Boms(grammar, x, evaluator.hyperpriors, rng, draws)
     else:
         strategy = Greedy(grammar, rng) if method == "cks" else Random(grammar, rng)
-    evaluations = explore(strategy, evaluator, budget, **options)
+    first = [Composition(), *options.pop("first", ())]  # a constant, with which all are compared
+    evaluations = explore(strategy, evaluator, budget + 1, first=first, **options)
     return SearchResult(tuple(evaluations), method, scaling, evaluator.seed, evaluator)
