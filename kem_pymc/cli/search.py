@@ -83,12 +83,13 @@ def search(
 ) -> None:
     """Search for the kernel of one data set: a sum of products of base kernels, or a formula.
 
-    Every kernel is evaluated as soon as it is chosen, and written to the folder (with evocov, after
-    every generation), so an interrupted command can be continued, also with a larger budget. At the
-    end, the folder has the evaluated kernels (path.csv), predictions (predictions.csv) and
-    pictures; for sums of products, the components of the best model with descriptions and shares of
-    the variance (components.csv); for evocov, the best kernel's values (best.json) and formula
-    (formula.tex).
+    Kernels are compared with a constant plus noise; if none is convincingly more probable, nothing
+    was found. Every kernel is evaluated as soon as it is chosen, and written to the folder (with
+    evocov, after every generation), so an interrupted command can be continued, also with a larger
+    budget. At the end, the folder has the evaluated kernels (path.csv), predictions
+    (predictions.csv) and pictures; for sums of products, the components of the best model with
+    descriptions and shares of the variance (components.csv); for evocov, the best kernel's values
+    (best.json) and formula (formula.tex).
     """
     from kem_pymc.search.evocov.result import EvolutionResult
     from kem_pymc.search.hyperpriors import Hyperpriors

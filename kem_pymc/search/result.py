@@ -60,7 +60,7 @@ class SearchResult(Displayed):
 
     @property
     def best(self) -> Composition:
-        """The expression with the largest score."""
+        """The expression with the largest score; the empty one is a constant plus noise."""
         return best(self.evaluations).expression
 
     @property

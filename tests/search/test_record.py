@@ -53,7 +53,7 @@ class TestFolders:
         refused(lambda: quiet(X, Y, out=tmp_path / "b" / "thesis.tex"), "can't be written to")
 
     def test_another_versions_path_is_refused(self, tmp_path):
-        quiet(X, Y, budget=2, out=tmp_path)
+        quiet(X, Y, budget=1, out=tmp_path)
         file = tmp_path / EVALUATIONS
         one, two = file.read_text().splitlines(keepends=True)
         file.write_text(two + one)
