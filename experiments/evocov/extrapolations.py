@@ -167,7 +167,7 @@ class CompositionTask:
         result = search(
             data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False
         )
-        original = _best_tree(result.evaluations, data.x, data.y)
+        original = _best_tree(result.evaluations[1:], data.x, data.y)
         return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
 
 
@@ -327,7 +327,7 @@ def _spikes(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, objec
     options: dict[str, Any] = {
         "bases": ("PS",),
         "budget": 1,
-        "hyperpriors": Hyperpriors({"noise": COUNTS_NOISE}),
+        "hyperpriors": Hyperpriors(noise=[COUNTS_NOISE]),
         "progressbar": False,
     }
     search(np.arange(9.0), np.arange(9.0), starts=1, **options)  # compile outside the time
@@ -335,7 +335,7 @@ def _spikes(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, objec
     seed = 1000 * task.seed + task.trial
     series = data.series
     result = search(series.x, series.y, starts=STARTS, seed=seed, **options)
-    (fitted,) = result.evaluations
+    _, fitted = result.evaluations  # the first is the constant
     mean = result.selection.predict(series.x_test, single=True).mean
     row = {
         "kernels": 1,

@@ -21,9 +21,6 @@ EXAMPLE = "Example: kem search airline.csv --target passengers --method boms --o
 #: Number of columns that are named in a message.
 NAMED = 10
 
-#: How many times larger than the noise leave-one-out errors are if components may be noise.
-FOLLOWING = 3.0
-
 
 def search(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help=options.TABLE, show_default=False)],
@@ -71,8 +68,8 @@ def search(
         typer.Option(
             min=0.0,
             metavar="R",
-            help="Expected sd of the noise, divided by that of the target; by default 0.01, which "
-            "is for series that are nearly without noise.",
+            help="Expected sd of the noise, divided by that of the target; by default nearly none "
+            "(0.01) or much (0.5, or a few times more or less), as the data say.",
             show_default=False,
         ),
     ] = None,
@@ -86,12 +83,13 @@ def search(
 ) -> None:
     """Search for the kernel of one data set: a sum of products of base kernels, or a formula.
 
-    Every kernel is evaluated as soon as it is chosen, and written to the folder (with evocov, after
-    every generation), so an interrupted command can be continued, also with a larger budget. At the
-    end, the folder has the evaluated kernels (path.csv), predictions (predictions.csv) and
-    pictures; for sums of products, the components of the best model with descriptions and shares of
-    the variance (components.csv); for evocov, the best kernel's values (best.json) and formula
-    (formula.tex).
+    Kernels are compared with a constant plus noise; if none is convincingly more probable, nothing
+    was found. Every kernel is evaluated as soon as it is chosen, and written to the folder (with
+    evocov, after every generation), so an interrupted command can be continued, also with a larger
+    budget. At the end, the folder has the evaluated kernels (path.csv), predictions
+    (predictions.csv) and pictures; for sums of products, the components of the best model with
+    descriptions and shares of the variance (components.csv); for evocov, the best kernel's values
+    (best.json) and formula (formula.tex).
     """
     from kem_pymc.search.evocov.result import EvolutionResult
     from kem_pymc.search.hyperpriors import Hyperpriors
@@ -227,24 +225,16 @@ def _numbers(
 
 
 def _write_composition(result: "SearchResult", points: _Points, out: Path) -> None:
-    """Print the components of the best composition, and write their table and picture."""
+    """Print the components if something was found, and write their table and picture."""
     from kem_pymc.plots.parts import components
-    from kem_pymc.search.result import describe, left_out_errors
+    from kem_pymc.search.result import describe
 
     parts = describe(result.selection, points.features)
-    screen.heading(f"{points.target} is the sum of")
-    rows = parts[["component", "description", "share"]].itertuples(index=False)
-    columns = ("component", "description", "share of variance")
-    screen.table(columns, rows, {"share of variance": ".1%"})
-    noise = result.selection.noise_in_target_units**0.5
-    sd = float(left_out_errors(result.selection).std())
-    if sd > FOLLOWING * noise:
-        screen.warn(
-            f"Predicted from all other points, {points.target} has errors of sd {sd:.2g}. That is "
-            f"far more than the noise ({noise:.2g}): components follow single points, and may be "
-            "noise themselves. Compare with a search that expects more noise, such as "
-            "--noise-sd 0.3, in another folder."
-        )
+    if result.found:
+        screen.heading(f"{points.target} is the sum of")
+        rows = parts[["component", "description", "share"]].itertuples(index=False)
+        columns = ("component", "description", "share of variance")
+        screen.table(columns, rows, {"share of variance": ".1%"})
     write_table(parts, out / "components.csv")
     save_figure(components(result.selection, study=points)[0], out / "components.png")
 

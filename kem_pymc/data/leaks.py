@@ -21,8 +21,8 @@ FALSE_ALARMS = 0.01
 #: A column is an end if it is at or after the last time of at least this share of users.
 BOUNDED = 0.9
 
-#: Features with a correlation beyond this are doubles, with at least so many rows; how many pairs of
-#: them are named.
+#: Features with a correlation beyond this, in at least so many rows, are doubles; how many are
+#: named.
 DOUBLES, FEWEST, NAMED = 0.99, 10, 5
 
 

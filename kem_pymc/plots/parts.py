@@ -1,5 +1,7 @@
 """Plot of a prediction split into its additive components."""
 
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -22,7 +24,10 @@ def components(
     study: style.Named | None = None,
     figure: style.Panel | None = None,
 ) -> np.ndarray:
-    """Draw the whole prediction, then the contribution of each additive component.
+    """Draw the prediction of the selected composition alone, then that of each of its components.
+
+    Other compositions, over which predictions usually average, are left out. The title of the first
+    panel says how much of the weight the selected composition has.
 
     A component of one feature is drawn as a dotted line in a band of 2 sd; crosses are the user's
     points less all other components, so their scatter around the line is noise. Such panels share
@@ -52,10 +57,14 @@ def components(
         If the study has another number of features; and as for :func:`predictions`.
     """
     names, target = style.names(study, selection.pool.dimension)
+    own = tuple(r for r in selection.considered if r.composition == selection.composition)
+    weight = (1 - selection.departure) * sum(row.weight for row in own)
+    selection = replace(selection, considered=own, unshared=None, departure=0.0)
     count = 1 + len(selection.composition)
     rows = -(-count // COLUMNS)
     figure, axes = style.panels(count, 3.4, 2.9, -(-count // rows), figure)
     predictions(selection, study=study, legend=False, ax=axes[0])
+    axes[0].set_title(f"{axes[0].get_title()}\nweight {weight:.0%}", fontsize="medium")
     alike = []
     for ax, candidate in zip(axes[1:], selection.composition, strict=True):
         features = sorted(candidate.dimensions) or [0]  # CONST is constant along any feature

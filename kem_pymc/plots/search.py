@@ -15,7 +15,7 @@ def search_path(
     """Draw the best score per point against the number of models evaluated.
 
     The scores of single models are drawn as crosses, as far as they are within the range of the
-    best scores.
+    best scores, and so is that of a constant plus noise, as a line.
 
     Parameters
     ----------
@@ -38,12 +38,16 @@ def search_path(
         ax.step(numbers, table["best_per_point"], where="post", label=name, **looks[name])
         ax.plot(numbers, table["score_per_point"], linestyle="none", marker="x", color=colour)
     best = [result.path["best_per_point"] for result in named.values()]
-    low, high = min(path.min() for path in best), max(path.max() for path in best)
+    # The first model, a constant, may be far below all others.
+    low, high = min(path[:2].max() for path in best), max(path.max() for path in best)
     margin = 0.05 * (high - low) or 0.5
+    first = next(iter(named.values()))
+    constant = first.constant / first.evaluator.compared
+    if constant >= low - margin:
+        ax.axhline(constant, color=style.MUTED, linestyle=":", label="a constant plus noise")
     ax.set_ylim(low - margin, high + margin)
-    criterion = next(iter(named.values())).evaluator.criterion
-    ax.set(xlabel="models evaluated", ylabel=f"{SCORES[criterion]} per point")
+    ax.set(xlabel="models evaluated", ylabel=f"{SCORES[first.evaluator.criterion]} per point")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if len(named) > 1:
+    if len(ax.get_legend_handles_labels()[0]) > 1:
         style.legend(ax, beside=False)
     return style.tidy(ax)

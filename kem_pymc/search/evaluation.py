@@ -3,15 +3,17 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
+from scipy.special import logsumexp
 
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.fit import Fit, aic, bic, fit
+from kem_pymc.gp.fit import MANY, Fit, aic, bic, fit, thinned
 from kem_pymc.gp.laplace import curvature_at, log_volume
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Candidate, Composition
@@ -28,16 +30,43 @@ Criterion = Literal["laplace", "bic", "aic"]
 #: Smallest noise variance, far below the prior's mass.
 NOISE_FLOOR = 1e-8
 
+#: Largest number of points on which models are compared: a fit takes about n^3 operations.
+MOST = 1000
+
 #: Number of prior draws among which the starting points of a fit are the most probable ones, and
 #: number of ways to complete the values that are inherited from another model. Draws are spread
 #: evenly, because a fit finds the period of a rhythm only from a start near it.
 DRAWS, COMPLETIONS = 64, 8
 
-#: Number of periods that the data suggest, for starting points.
-PERIODS = 5
+#: Optima that are farther apart than this many standard deviations are modes of their own. Those
+#: that are so many nats less probable than the best one are left out.
+APART, LOWER = 2.0, 10.0
+
+#: Number of periods that the data suggest, for starting points, and of those from each of which a
+#: fit starts.
+PERIODS, PEAKS = 5, 2
 
 #: The candidate that stands for a constant mean.
 MEAN = Candidate()
+
+
+class Mode(NamedTuple):
+    """A local maximum of the posterior density of a model's hyperparameters.
+
+    Attributes
+    ----------
+    fit : Fit
+        Fitted coordinates, with the constant mean's (:func:`coordinates_of`).
+    part : int
+        Part of the mixture that is the prior of the noise.
+    score : float
+        Log of the mode's part of the evidence, or -1/2 times BIC or AIC; minus infinity if it
+        isn't a maximum.
+    """
+
+    fit: Fit
+    part: int
+    score: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +76,9 @@ class Evaluation:
     Attributes
     ----------
     expression : Composition
-        The kernel, without the constant mean.
-    values : ndarray, shape (k + 1,)
-        Fitted coordinates, with the constant mean's (:func:`coordinates_of`).
-    log_likelihood, log_prior : float
-        Terms of the objective at the fitted values.
-    score : float
-        Log evidence, or -1/2 times BIC or AIC; minus infinity if no fit succeeded.
+        The kernel, without the constant mean; the empty one is a constant plus noise.
+    modes : tuple of Mode
+        Modes of the posterior density, the one with the largest score first.
     gradients : int
         Number of evaluations of the likelihood with its gradient.
     seconds : float
@@ -63,10 +88,7 @@ class Evaluation:
     """
 
     expression: Composition
-    values: np.ndarray
-    log_likelihood: float
-    log_prior: float
-    score: float
+    modes: tuple[Mode, ...]
     gradients: int
     seconds: float
     elapsed: float = 0.0
@@ -79,9 +101,29 @@ class Evaluation:
         """The expression as text."""
         return str(self)
 
+    @property
+    def values(self) -> np.ndarray:
+        """Coordinates of the highest mode."""
+        return self.modes[0].fit.values
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log likelihood at the highest mode."""
+        return self.modes[0].fit.log_likelihood
+
+    @cached_property
+    def score(self) -> float:
+        """Log evidence, or -1/2 times BIC or AIC; minus infinity if no fit succeeded."""
+        return float(logsumexp([mode.score for mode in self.modes]))
+
     def to_line(self) -> dict[str, Any]:
-        """Return what a file contains of the evaluation, with the values as a list."""
-        return {**vars(self), "expression": str(self), "values": self.values.tolist()}
+        """Return what a file contains of the evaluation, with the values as lists."""
+        modes = [
+            {**vars(fit), "values": fit.values.tolist(), "part": part, "score": score}
+            for fit, part, score in self.modes
+        ]
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**kept, "expression": str(self), "modes": modes}
 
     @classmethod
     def from_line(cls, line: dict[str, Any], dimension: int) -> Self:
@@ -93,10 +135,14 @@ class Evaluation:
             If it isn't one.
         """
         expression = Composition.parse(line["expression"], dimension)
-        values = np.array(line["values"], dtype=float)
-        if len(values) != len(coordinates_of(expression, dimension)):
-            raise ValueError("another number of values")
-        return cls(**{**line, "expression": expression, "values": values})
+        size, modes = len(coordinates_of(expression, dimension)), []
+        for mode in line["modes"]:
+            part, score = mode.pop("part"), mode.pop("score")
+            values = np.array(mode.pop("values"), dtype=float)
+            if len(values) != size:
+                raise ValueError("another number of values")
+            modes.append(Mode(Fit(values, **mode), part, score))
+        return cls(**{**line, "expression": expression, "modes": tuple(modes)})
 
 
 #: A model that a search evaluated.
@@ -116,6 +162,10 @@ class Evaluator:
     probable of many draws from the prior and of completions of the values of a similar model. Half
     of the draws have periods at peaks of the periodogram, because a fit finds a short period only
     from a start near it.
+
+    The prior of the noise is a mixture, so the evidence is the mean of those with each of its
+    parts. It is the sum of Laplace's approximations at all optima that were found. Of more than
+    `MOST` points, so many are drawn at random.
 
     Parameters
     ----------
@@ -142,9 +192,17 @@ class Evaluator:
         seed: int = 0,
     ) -> None:
         self.x, self.y = x, y
+        n = len(y)  # of regular points, every other one would hide short periods
+        chosen = np.sort(np.random.default_rng([seed, n]).choice(n, min(n, MOST), replace=False))
+        self._x, self._y = x[chosen], y[chosen]
         self.hyperpriors, self.criterion = hyperpriors, criterion
         self.starts, self.seed = starts, seed
         self.periods = [periods(column, y, PERIODS) for column in x.T]
+
+    @property
+    def compared(self) -> int:
+        """Number of points on which models are compared."""
+        return len(self._y)
 
     def context(
         self, proposed: Composition, number: int, before: Sequence[Evaluation]
@@ -166,61 +224,89 @@ class Evaluator:
         Evaluation
         """
         began = time.perf_counter()
-        objective = self.objective(expression)
-        coordinates = objective.coordinates
         rng = np.random.default_rng([self.seed, crc32(str(expression).encode())])
-        points = self._draws(coordinates, DRAWS, rng)
-        if similar is not None:
-            completed = self._draws(coordinates, COMPLETIONS, rng)
-            points = np.concatenate([points, inherited(coordinates, completed, similar)])
-        fitted, score, gradients = self._scored(objective, points)
-        seconds = time.perf_counter() - began
+        modes, gradients = list[Mode](), 0
+        for part in range(len(self.hyperpriors.noise)):
+            objective = self._quick(expression, part)
+            coordinates = objective.coordinates
+            points = [self._draws(coordinates, DRAWS, rng, part)]
+            if similar is not None:
+                for mode in similar.modes:
+                    completed = self._draws(coordinates, COMPLETIONS, rng, part)
+                    points.append(inherited(coordinates, completed, similar.expression, mode.fit))
+            points += [mode.fit.values[None] for mode in modes]
+            found, used = self._optima(objective, part, np.concatenate(points))
+            modes += found
+            gradients += used
+        modes = _likely(modes)
+        if self.compared >= MANY:
+            for i, (near, part, _) in enumerate(modes):
+                objective = self.objective(expression, part)
+                fitted = fit(objective, near.values[None])
+                modes[i] = Mode(fitted, part, self._score(objective, fitted))
+                gradients += fitted.evaluations + self._cost(fitted)
+            modes = _likely(modes)
         return Evaluation(
             expression=expression,
-            values=fitted.values,
-            log_likelihood=fitted.log_likelihood,
-            log_prior=fitted.log_prior,
-            score=score,
+            # Parts of an evidence add up.
+            modes=tuple(modes if self.criterion == "laplace" else modes[:1]),
             gradients=gradients,
-            seconds=seconds,
+            seconds=time.perf_counter() - began,
         )
 
-    def _draws(self, coordinates: Coordinates, count: int, rng: np.random.Generator) -> np.ndarray:
+    def _draws(
+        self, coordinates: Coordinates, count: int, rng: np.random.Generator, part: int
+    ) -> np.ndarray:
         """Return draws from the prior, half of them with periods that the data suggest."""
-        points = self.hyperpriors.draw(coordinates, count, rng)
+        points = self.hyperpriors.draw(coordinates, count, rng, part)
         half = points[1::2]
-        for parts in _parts(coordinates).values():
-            for factor, places in parts[1:]:
-                suggested = self.periods[factor.dimension]
-                for i in places:
-                    if coordinates.hyperparameters[i].kind == "period" and len(suggested):
-                        half[:, i] = np.log(rng.choice(suggested, len(half)))
+        for i, suggested in self._suggested(coordinates):
+            half[:, i] = rng.choice(suggested, len(half))
         return points
 
-    def objective(self, expression: Composition) -> Objective:
-        """Return the objective of fits of an expression."""
-        coordinates = coordinates_of(expression, self.x.shape[1])
-        prior = self.hyperpriors.prior(coordinates)
-        return Objective(coordinates, self.x, self.y, prior, NOISE_FLOOR)
+    def _suggested(self, coordinates: Coordinates) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the place of each period, and logs of suggested ones, the likeliest first."""
+        for parts in _parts(coordinates).values():
+            for factor, places in parts[1:]:
+                for i in places:
+                    suggested = self.periods[factor.dimension]
+                    if coordinates.hyperparameters[i].kind == "period" and len(suggested):
+                        yield i, np.log(suggested)
 
-    def _scored(self, objective: Objective, points: np.ndarray) -> tuple[Fit, float, int]:
-        """Return the best fit, its score and the number of gradients."""
-        fitted = fit(objective, points, self.starts)
-        gradients = fitted.evaluations
-        score = self._score(objective, fitted)
-        if score > -math.inf or fitted.height == -math.inf:
-            return fitted, score, gradients + self._cost(fitted)
-        # The highest optimum isn't one: drop its start, and compare the others.
+    def objective(self, expression: Composition, part: int = 0) -> Objective:
+        """Return the objective of fits of an expression, with a part of the prior of the noise."""
+        coordinates = coordinates_of(expression, self.x.shape[1])
+        prior = self.hyperpriors.prior(coordinates, part)
+        return Objective(coordinates, self._x, self._y, prior, NOISE_FLOOR)
+
+    def _quick(self, expression: Composition, part: int) -> Objective:
+        """Return the objective on few of many points, whose optima are near those on all."""
+        objective = self.objective(expression, part)
+        return thinned(objective) if objective.n_points >= MANY else objective
+
+    def _optima(
+        self, objective: Objective, part: int, points: np.ndarray
+    ) -> tuple[list[Mode], int]:
+        """Return where fits from the most probable points ended, and the number of gradients.
+
+        The most probable point with each of the likeliest periods is among them.
+        """
         heights, _ = objective.evaluate(points)
-        others = points[np.argsort(-heights, kind="stable")[: self.starts]]
-        fits = [fit(objective, point[None]) for point in others]
-        scores = [self._score(objective, refitted) for refitted in fits]
-        gradients += sum(refitted.evaluations + self._cost(refitted) for refitted in fits)
-        best = max(range(len(fits)), key=lambda i: (scores[i], fits[i].height))
-        return fits[best], scores[best], gradients
+        order = np.argsort(-heights, kind="stable")
+        starts = dict.fromkeys(order[: self.starts])
+        for i, suggested in self._suggested(objective.coordinates):
+            for period in suggested[:PEAKS]:
+                starts |= dict.fromkeys(order[points[order, i] == period][:1])
+        fits = [fit(objective, points[[i]]) for i in starts]
+        modes = list[Mode]()
+        for fitted in sorted(fits, key=lambda one: -one.height):
+            if all(_apart(objective, mode, fitted) for mode in modes if mode.score > -math.inf):
+                modes.append(Mode(fitted, part, self._score(objective, fitted)))
+        used = sum(one.evaluations for one in fits) + sum(self._cost(mode.fit) for mode in modes)
+        return modes, len(points) + used
 
     def _cost(self, fitted: Fit) -> int:
-        return 2 * len(fitted.values) + 1 if self.criterion == "laplace" else 0
+        return 2 * len(fitted.values) + 1
 
     def _score(self, objective: Objective, fitted: Fit) -> float:
         if not math.isfinite(fitted.height):
@@ -232,10 +318,26 @@ class Evaluator:
         if self.criterion == "aic":
             return aic(fitted.log_likelihood, n_parameters).score
         curvature = curvature_at(objective, fitted.values, central=True)[2]
-        return fitted.height + log_volume(curvature)
+        return fitted.height + log_volume(curvature) - math.log(len(self.hyperpriors.noise))
 
 
-def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluation) -> np.ndarray:
+def _apart(objective: Objective, mode: Mode, fitted: Fit) -> bool:
+    """Return whether a fit is more than `APART` standard deviations away from a mode."""
+    away = fitted.values - mode.fit.values
+    curvature = curvature_at(objective, mode.fit.values, central=True)[2]
+    return float(away @ curvature @ away) > APART**2
+
+
+def _likely(modes: list[Mode]) -> list[Mode]:
+    """Return modes by score, without those that are far below the best or aren't maxima."""
+    modes = sorted(modes, key=lambda mode: -mode.score)
+    least = modes[0].score - LOWER
+    return [mode for mode in modes if mode.score >= least > -math.inf] or modes[:1]
+
+
+def inherited(
+    coordinates: Coordinates, completed: np.ndarray, similar: Composition, fitted: Fit
+) -> np.ndarray:
     """Return starting points with the values of a similar model where there are common parts.
 
     Parameters
@@ -244,15 +346,17 @@ def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluati
         Coordinates of the model to fit.
     completed : ndarray, shape (m, k + 1)
         Values for the parts that the similar model doesn't have.
-    similar : Evaluation
+    similar : Composition
+    fitted : Fit
+        Fit of the similar model.
 
     Returns
     -------
     ndarray, shape (m, k + 1)
     """
-    before = coordinates_of(similar.expression, coordinates.pool.dimension)
+    before = coordinates_of(similar, coordinates.pool.dimension)
     ours, theirs = _parts(coordinates), _parts(before)
-    points, values = completed.copy(), similar.values
+    points, values = completed.copy(), fitted.values
     points[:, -1] = values[-1]
     for i, name in enumerate(coordinates.names):
         if "@" in name.partition(".")[0] and name in before.names:  # of a change point

@@ -1,7 +1,7 @@
 """Normal priors of the hyperparameters of a search, on coordinates."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -31,9 +31,12 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "location": (0.5, 0.3),
         "span": (math.log(0.3), 0.7),
         "width": (math.log(0.02), 1.0),
-        "noise": (2 * math.log(0.01), 2 * math.sqrt(0.1)),
     }
 )
+
+#: Means and standard deviations of the log noise variance, if there is nearly no noise (Malkomes et
+#: al. 2016), and if there is much. Both are equally likely.
+NOISE = (2 * math.log(0.01), 2 * math.sqrt(0.1)), (2 * math.log(0.5), 2.0)
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,11 @@ class Hyperpriors:
     ----------
     table : mapping of str to (float, float), optional
         Means and standard deviations by kind of hyperparameter (``"lengthscale"``), or by base
-        kernel and kind (``"PER.lengthscale"``), which takes precedence. Amplitudes and
-        ``"noise"`` are logs of variances. Entries replace or extend :data:`DEFAULTS`.
+        kernel and kind (``"PER.lengthscale"``), which takes precedence. Amplitudes are logs of
+        variances. Entries replace or extend :data:`DEFAULTS`.
+    noise : sequence of (float, float)
+        Means and standard deviations of the log noise variance; the prior is the mixture of these
+        normal distributions, with equal weights. The default is for nearly no noise or much.
 
     Raises
     ------
@@ -55,6 +61,7 @@ class Hyperpriors:
     """
 
     table: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    noise: Sequence[tuple[float, float]] = NOISE
 
     def __post_init__(self) -> None:
         bases = base_kernels()
@@ -67,8 +74,10 @@ class Hyperpriors:
                     f"No base kernel has a hyperparameter {name!r}. Use {', '.join(kinds)}, or one "
                     "of a base kernel, such as PER.lengthscale."
                 )
+        if not self.noise:
+            raise InputError("The noise has no prior. Give at least one mean and sd.")
         table = {**DEFAULTS, **self.table}
-        for name, (mean, sd) in table.items():
+        for name, (mean, sd) in [*table.items(), *(("noise", row) for row in self.noise)]:
             if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
                 raise InputError(
                     f"The prior of {name} has mean {mean} and standard deviation {sd}. "
@@ -92,27 +101,31 @@ class Hyperpriors:
         """
         if not (math.isfinite(sd) and sd > 0):
             raise InputError(f"The noise has an expected sd of {sd}. Give a positive number.")
-        return cls({"noise": (2 * math.log(sd), 1.0)})
+        return cls(noise=[(2 * math.log(sd), 1.0)])
 
-    def of(self, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, coordinates: Coordinates, part: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return means (k + 1,) and standard deviations (k + 1,) of coordinates.
+
+        Those of the noise are of one part of its mixture.
 
         Raises
         ------
         InputError
             If a kind of hyperparameter has no prior.
         """
-        rows = [self.row(h) for h in coordinates.hyperparameters] + [self.table["noise"]]
+        rows = [self.row(h) for h in coordinates.hyperparameters] + [self.noise[part]]
         means, sds = np.array(rows).T
         return means, sds
 
-    def prior(self, coordinates: Coordinates) -> Prior:
-        """Return the prior of coordinates for fits."""
-        return normal_prior(*self.of(coordinates))
+    def prior(self, coordinates: Coordinates, part: int = 0) -> Prior:
+        """Return the prior of coordinates for fits, with one part of the mixture of the noise."""
+        return normal_prior(*self.of(coordinates, part))
 
-    def draw(self, coordinates: Coordinates, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return coordinates (count, k + 1) drawn from the prior, spread by a Sobol sequence."""
-        means, sds = self.of(coordinates)
+    def draw(
+        self, coordinates: Coordinates, count: int, rng: np.random.Generator, part: int = 0
+    ) -> np.ndarray:
+        """Return coordinates (count, k + 1) drawn from a prior, spread by a Sobol sequence."""
+        means, sds = self.of(coordinates, part)
         sequence = qmc.Sobol(len(means), rng=rng)
         uniform = sequence.random_base2(math.ceil(math.log2(count)))[:count]
         return means + sds * ndtri(np.clip(uniform, 1e-9, 1 - 1e-9))

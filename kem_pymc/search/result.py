@@ -12,7 +12,6 @@ import pandas as pd
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
-from kem_pymc.gp.fit import Fit
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.prose import describe_candidate
@@ -26,6 +25,10 @@ SCORES = {"laplace": "log evidence", "bic": "-BIC / 2", "aic": "-AIC / 2"}
 
 #: Number of evaluations that are displayed.
 SHOWN = 10
+
+#: A model whose log evidence is this much above that of a constant plus noise, with about 20 times
+#: its probability, is strong evidence of structure (Kass and Raftery 1995).
+CONVINCING = 3.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,8 +60,28 @@ class SearchResult(Displayed):
 
     @property
     def best(self) -> Composition:
-        """The expression with the largest score."""
+        """The expression with the largest score; the empty one is a constant plus noise."""
         return best(self.evaluations).expression
+
+    @property
+    def constant(self) -> float:
+        """Score of a constant plus noise, with which models are compared."""
+        return next(e.score for e in self.evaluations if not e.expression)
+
+    @property
+    def found(self) -> bool:
+        """Whether the best model is convincingly more probable than a constant plus noise."""
+        return best(self.evaluations).score - self.constant >= CONVINCING
+
+    @property
+    def verdict(self) -> str:
+        """What was found, as a sentence."""
+        highest = best(self.evaluations)
+        gain = highest.score - self.constant
+        if gain <= 0:
+            return "Nothing found: a constant plus noise is the most probable model."
+        odds = f"{highest.model} is {times(gain)} as probable as a constant plus noise"
+        return f"{odds}." if self.found else f"Nothing found: {odds}, which isn't convincing."
 
     @cached_property
     def selection(self) -> Selection:
@@ -68,8 +91,9 @@ class SearchResult(Displayed):
         to exp(score), and over draws of their hyperparameters.
         """
         rows = [
-            self._considered(evaluation, weight)
+            row
             for evaluation, weight in weighted(self.evaluations)
+            for row in self._considered(evaluation, weight)
         ]
         candidates = dict.fromkeys(c for row in rows for c in row.composition)
         pool = CandidatePool(candidates, len(self.scaling.feature_low))
@@ -102,7 +126,7 @@ class SearchResult(Displayed):
         names = ("model", "score", "log_likelihood", "gradients", "seconds", "elapsed")
         columns = {name: [getattr(e, name) for e in self.evaluations] for name in names}
         table = pd.DataFrame(columns).rename_axis("evaluation")
-        table.insert(2, "score_per_point", table["score"] / len(self.data[1]))
+        table.insert(2, "score_per_point", table["score"] / self.evaluator.compared)
         table.insert(3, "best_per_point", table["score_per_point"].cummax())
         return table
 
@@ -112,8 +136,9 @@ class SearchResult(Displayed):
         return self._common_facts() | {"Sd of leave-one-out errors": number(sd)}
 
     def _common_facts(self) -> dict[str, str]:
+        n, compared = len(self.data[1]), self.evaluator.compared
         return {
-            "Points": str(len(self.data[1])),
+            "Points": f"{n}, models are compared on {compared} of them" if compared < n else f"{n}",
             "Models evaluated": str(len(self.evaluations)),
             "Time": f"{self.seconds:.2g} s, {self.overhead:.0%} of it not for evaluations",
             "Sd of the noise": number(self.selection.noise_in_target_units**0.5),
@@ -129,38 +154,43 @@ class SearchResult(Displayed):
         order = self.path.sort_values("score", ascending=False, kind="stable")
         order = order.drop_duplicates("model")
         rows = [
-            (row.model, row.score, row.score_per_point, row.seconds)
+            (row.model, row.score, row.score - self.constant, row.score_per_point, row.seconds)
             for row in order.head(SHOWN).itertuples()
         ]
         scored = SCORES[self.evaluator.criterion]
         listing = Listing(
-            ("model", scored, "per point", "seconds"),
+            ("model", scored, "above a constant", "per point", "seconds"),
             rows,
-            {scored: ".1f", "per point": ".3f", "seconds": ".2f"},
+            {scored: ".1f", "above a constant": ".1f", "per point": ".3f", "seconds": ".2f"},
             more=beyond(SHOWN, len(order), "models are shown."),
         )
-        title = f"Search for a kernel ({self.method}): {best(self.evaluations).model}"
+        title = f"Search for a kernel ({self.method}). {self.verdict}"
         return Display(title, self._facts(), [listing])
 
-    def _considered(self, evaluation: Evaluation, weight: float) -> ScoredKernel:
-        objective = self.evaluator.objective(evaluation.expression)
-        fitted = Fit(
-            evaluation.values,
-            evaluation.log_likelihood,
-            evaluation.log_prior,
-            evaluation.gradients,
-            converged=evaluation.score > -math.inf,
-        )
-        return ScoredKernel.of(
-            objective,
-            fitted,
-            status="searched",
-            criterion=evaluation.score,
-            score=evaluation.score,
-            weight=weight,
-            probability=1.0,
-            draws=draws_around(objective, fitted),
-        )
+    def _considered(self, evaluation: Evaluation, weight: float) -> list[ScoredKernel]:
+        """Return a row for each mode of a model, which share its weight."""
+        rows = []
+        for fitted, part, score in evaluation.modes:
+            objective = self.evaluator.objective(evaluation.expression, part)
+            share = math.exp(score - evaluation.score) if score > -math.inf else 1.0
+            rows.append(
+                ScoredKernel.of(
+                    objective,
+                    fitted,
+                    status="searched",
+                    criterion=score,
+                    score=score,
+                    weight=weight * share,
+                    probability=1.0,
+                    draws=draws_around(objective, fitted),
+                )
+            )
+        return rows
+
+
+def times(nats: float) -> str:
+    """Return a ratio of probabilities, given its log, as text such as "20 times"."""
+    return f"{math.exp(nats):,.{int(nats < 2)}f} times" if nats < 7 else f"e^{nats:.0f} times"
 
 
 def weighted[E: Evaluated](evaluations: Sequence[E]) -> list[tuple[E, float]]:

@@ -53,7 +53,8 @@ def search(
     """Search for the kernel of one data set.
 
     Inputs are scaled to [0, 1] and targets are standardised. Every model has Gaussian noise, and,
-    except for "evocov", a constant mean.
+    except for "evocov", a constant mean. All are compared with a constant plus noise, the empty
+    composition, which is evaluated first.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def search(
         random walks. Among elementary mathematical expressions: evolution (Roman et al. 2019),
         whose other options are those of :func:`kem_pymc.search.evolve`.
     budget : int, optional
-        Number of models to evaluate; by default 40, and 2,820 for "evocov".
+        Number of models to evaluate, beside the constant; by default 40, and 2,820 for "evocov".
     bases : sequence of str
         Names of base kernels.
     changes : bool
@@ -163,6 +164,7 @@ def search(
         "changes": changes,
         "criterion": criterion,
         "hyperpriors": {name: list(row) for name, row in sorted(hyperpriors.table.items())},
+        "noise": [list(row) for row in hyperpriors.noise],
         "initial": [str(expression) for expression in first],
         "starts": starts,
         "draws": draws,
@@ -211,12 +213,16 @@ def search_compositions(
     draws: int = DRAWS,
     **options: Any,
 ) -> SearchResult:
-    """Search among the expressions of a grammar; `options` are those of :func:`.explore`."""
+    """Search among the expressions of a grammar; `options` are those of :func:`.explore`.
+
+    A constant plus noise is evaluated first, beside the budget.
+    """
     rng, x = np.random.default_rng(evaluator.seed), evaluator.x
     strategy: Strategy[Composition, Evaluation]
     if method == "boms":
         strategy = Boms(grammar, x, evaluator.hyperpriors, rng, draws)
     else:
         strategy = Greedy(grammar, rng) if method == "cks" else Random(grammar, rng)
-    evaluations = explore(strategy, evaluator, budget, **options)
+    first = [Composition(), *options.pop("first", ())]
+    evaluations = explore(strategy, evaluator, budget + 1, first=first, **options)
     return SearchResult(tuple(evaluations), method, scaling, evaluator.seed, evaluator)

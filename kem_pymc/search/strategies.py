@@ -130,7 +130,7 @@ class Boms:
 
     def propose(self) -> list[Composition]:
         """Return the candidate with the largest expected improvement; see :class:`.Strategy`."""
-        if not self.evaluated:
+        if not any(evaluation.expression for evaluation in self.evaluated):
             simple = self.grammar.starts
             return [next((e for e in simple if str(e) == "SE0"), simple[0])]
         if not self.candidates:

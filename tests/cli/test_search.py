@@ -24,9 +24,10 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     text = fine("search", sales, *OPTIONS, "--future", future, "--out", out)
     assert "Not used, because they aren't numbers or dates: shop" in text
     assert "sales is the sum of" in text
-    assert "Models evaluated: 3" in text
+    assert "Models evaluated: 4" in text  # with the constant
+    assert "times as probable as a constant plus noise" in " ".join(text.split())
     path = pd.read_csv(out / "path.csv")
-    assert len(path) == 3
+    assert len(path) == 4
     assert path["best_per_point"].is_monotonic_increasing
     parts = pd.read_csv(out / "components.csv")
     assert parts["component"].iloc[-1] == "noise"
@@ -41,7 +42,7 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     before = (out / "evaluations.jsonl").read_text()
     fine("search", sales, *OPTIONS[:2], "--budget", "4", "--out", out)
     assert (out / "evaluations.jsonl").read_text().startswith(before)
-    assert len(pd.read_csv(out / "path.csv")) == 4
+    assert len(pd.read_csv(out / "path.csv")) == 5
 
 
 def test_a_formula(sales, tmp_path):
@@ -101,18 +102,15 @@ def test_dates_become_days(tmp_path):
     assert "isn't written as in" in message
 
 
-def test_noise_that_components_follow_is_reported(tmp_path):
-    """The default prior is for series that are nearly without noise."""
+def test_nothing_is_found_in_noise(tmp_path):
     path = tmp_path / "noise.csv"
     rng = np.random.default_rng(5)
     pd.DataFrame({"t": range(40), "y": rng.normal(size=40)}).to_csv(path, index=False)
-    options = ("search", path, "--target", "y", "--budget", "3", "--bases", "SE,LIN")
-    shown = run(*options, "--out", tmp_path / "default").stderr
-    assert "Predicted from all other points, y has errors of sd" in shown
-    assert "may be noise themselves" in shown
-    result = run(*options, "--noise-sd", "0.5", "--out", tmp_path / "noisy")
-    assert result.exit_code == 0
-    assert "may be noise themselves" not in result.stderr
+    out = tmp_path / "found"
+    text = fine("search", path, "--target", "y", "--budget", "4", "--out", out)
+    assert "Nothing found: " in text
+    assert "is the sum of" not in text
+    assert list(pd.read_csv(out / "components.csv")["component"])[-1] == "noise"
 
 
 def test_missing_values_are_refused_or_dropped(sales, tmp_path):

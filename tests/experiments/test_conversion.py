@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from experiments.evocov.conversion import converted
-from kem_pymc.search.evaluation import Evaluation, coordinates_of
+from kem_pymc.search.evaluation import coordinates_of
 from kem_pymc.search.evocov.fitting import coordinates_of as coordinates_of_tree
 from kem_pymc.search.evocov.objective import covariances
 from kem_pymc.search.evocov.tape import lower
 from kem_pymc.search.grammar import Grammar
 from tests.refusals import refused
+from tests.search.conftest import evaluated as one_of
 
 
 def evaluated(text, bases=("SE", "RQ", "LIN", "PER", "MATERN32")):
@@ -17,7 +18,7 @@ def evaluated(text, bases=("SE", "RQ", "LIN", "PER", "MATERN32")):
     expression = Grammar(1, bases).parse(text)
     size = len(coordinates_of(expression, 1).hyperparameters) + 1
     values = np.random.default_rng(len(text)).normal(0, 0.5, size)
-    return Evaluation(expression, values, 0.0, 0.0, 0.0, 0, 0.0)
+    return one_of(expression, 0.0, values)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_results_are_stored_and_not_computed_again(tmp_path, monkeypatch):
     done = []
     first = run_tasks(tasks, tmp_path, Serial(), done.append)
     assert done == tasks
-    assert len(first) == 2 * 2 * 3
+    assert len(first) == 2 * 2 * (3 + 1)  # with the constant
     monkeypatch.setattr(searches, "search", None)
     again = run_tasks(tasks, tmp_path, Serial())
     pd.testing.assert_frame_equal(first, again)

@@ -19,8 +19,7 @@ from PIL import Image
 
 from kem_pymc import plots
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.kernels.composition import Composition
-from kem_pymc.search.evaluation import Evaluation, Evaluator
+from kem_pymc.search.evaluation import Evaluator
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.result import EvolvedSelection
 from kem_pymc.search.evocov.tree import Tree
@@ -29,6 +28,7 @@ from kem_pymc.search.result import SearchResult
 from tests.diagnostics.conftest import mixing, posterior_of
 from tests.plots.test_graph import PAPER
 from tests.population.conftest import trial_posterior  # noqa: F401
+from tests.search.conftest import evaluated
 
 BASELINE = Path(__file__).parent / "baseline"
 
@@ -67,7 +67,9 @@ class Maker:
         scores = {"cks": [-9.0, -30.0, -4.0, -6.0, -3.0], "boms": [-12.0, -5.0, -2.5, -7.0, -2.0]}
         return {
             method: SearchResult(
-                tuple(Evaluation(Composition(), np.zeros(1), 0, 0, s, 1, 0.1) for s in own),
+                tuple(
+                    evaluated(text, s) for text, s in zip(["WHITE", *4 * ["SE0"]], own, strict=True)
+                ),
                 method,
                 Scaling.identity(1),
                 0,

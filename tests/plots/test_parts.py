@@ -1,5 +1,7 @@
 """The components of a prediction, each in a panel of its own kind."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from kem_pymc.plots import components
@@ -58,6 +60,20 @@ def test_a_map_is_centred_on_no_effect(make_selection, points):
     selection = make_selection("LIN0 x SE1", x, y)
     corner = selection.predict(grid).components["LIN0 x SE1"].mean[0]
     np.testing.assert_allclose(image.get_array().reshape(60, 60)[0, -1], corner)
+
+
+def test_the_named_composition_is_drawn_alone(make_selection, points):
+    """An average over compositions would have a share of a component that another one lacks."""
+    alone = make_selection("LIN0 + PER0", *points(15), others=["SE0"])
+    other = make_selection("SE0", *points(15))
+    rows = (replace(alone.considered[0], weight=0.7), replace(other.considered[0], weight=0.3))
+    mixed = replace(alone, considered=rows)
+    first, second = (components(selection) for selection in (mixed, alone))
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_allclose(
+            line(one, "mean").get_ydata(), line(other, "mean").get_ydata(), rtol=1e-9
+        )
+    assert first[0].get_title().endswith("weight 70%")
 
 
 def test_white_has_no_components(make_selection, points):

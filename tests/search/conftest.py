@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
+from kem_pymc.gp.fit import Fit
 from kem_pymc.kernels import base
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.search.evaluation import Evaluation, Mode
 from kem_pymc.search.run import search
 
 
@@ -20,6 +23,12 @@ def series(n=40, seed=0):
 
 def quiet(*arguments, **options):
     return search(*arguments, progressbar=False, **options)
+
+
+def evaluated(expression, score, values=(0.0,)):
+    """An evaluation of a model by hand."""
+    mode = Mode(Fit(np.array(values), 0.0, 0.0, 1, True), 0, score)
+    return Evaluation(Composition.parse(str(expression)), (mode,), 1, 0.1)
 
 
 def paths(result):

@@ -6,8 +6,9 @@ import pytensor.tensor as pt
 import pytest
 from scipy import stats
 
-from kem_pymc.gp.fit import aic, bic
+from kem_pymc.gp.fit import aic, bic, fit
 from kem_pymc.gp.laplace import curvature_at, log_volume
+from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import (
     Evaluator,
     best,
@@ -34,10 +35,54 @@ def hessian(objective, values):
 
 
 class TestLaplace:
+    @pytest.mark.parametrize("sd", [0.005, 0.3])
+    def test_evidence_of_a_constant_is_a_mean_over_the_mixture_of_the_noise(self, sd):
+        """By quadrature of normal densities, with y'y and the mean as sufficient statistics.
+
+        The constant has variance 1 and the log noise a mixture as prior; y isn't standardised.
+        """
+        y = 0.4 + sd * np.random.default_rng(0).normal(size=30)
+        found = Evaluator(np.linspace(0, 1, 30)[:, None], y, Hyperpriors()).evaluate(Composition())
+        grid = np.linspace(-14, 6, 20001)
+        noise, n = np.exp(grid), len(y)
+        prior = 0.5 * stats.norm.pdf(grid, 2 * math.log(0.01), 2 * math.sqrt(0.1))
+        prior += 0.5 * stats.norm.pdf(grid, 2 * math.log(0.5), 2.0)
+        logs = -0.5 * (n * y.var() / noise + n * y.mean() ** 2 / (noise + n))
+        logs -= 0.5 * ((n - 1) * grid + np.log(noise + n) + n * math.log(2 * math.pi))
+        exact = logs.max() + math.log(np.trapezoid(np.exp(logs - logs.max()) * prior, grid))
+        assert found.score == pytest.approx(exact, abs=0.05)
+
+    def test_modes_apart_add_up_and_the_best_of_all_periods_is_among_them(self):
+        """Fits from a fine grid of periods, each with the score of its own optimum."""
+        rng = np.random.default_rng(1)
+        t = np.arange(60.0)
+        x, y, _ = scaled(t, np.sin(2 * np.pi * t / 7.3) + 0.3 * rng.normal(size=60))
+        evaluator, expression = Evaluator(x, y, Hyperpriors()), GRAMMAR.parse("PER0")
+        found = evaluator.evaluate(expression)
+        highest = -math.inf
+        for part in (0, 1):
+            objective = evaluator.objective(expression, part)
+            start = evaluator.hyperpriors.of(objective.coordinates, part)[0]
+            place = list(objective.coordinates.names).index("log PER0.period")
+            for period in np.geomspace(0.04, 1, 60):
+                start[place] = math.log(period)
+                ended = fit(objective, [start])
+                score = ended.height + log_volume(hessian(objective, ended.values)) - math.log(2)
+                highest = max(highest, score)
+        assert found.modes[0].score == pytest.approx(highest, abs=0.01)
+        assert found.score == pytest.approx(
+            math.log(sum(math.exp(mode.score) for mode in found.modes))
+        )
+        for i, mode in enumerate(found.modes):
+            curvature = hessian(evaluator.objective(expression, mode.part), mode.fit.values)
+            for other in found.modes[:i]:
+                away = other.fit.values - mode.fit.values
+                assert other.part != mode.part or away @ curvature @ away > 4
+
     def test_evidence_against_brute_force(self):
         """Importance sampling from the approximation itself, with heavy tails."""
         x, y, _ = scaled(*series(40))
-        evaluator = Evaluator(x, y, Hyperpriors())
+        evaluator = Evaluator(x, y, Hyperpriors.with_noise(0.05))
         expression = GRAMMAR.parse("LIN0")
         found = evaluator.evaluate(expression)
         objective = evaluator.objective(expression)
@@ -96,7 +141,7 @@ class TestInheritedValues:
         coordinates = coordinates_of(GRAMMAR.parse("LIN0 x PER0 + SE0 + SE0"), 1)
         rng = np.random.default_rng(0)
         drawn = evaluator.hyperpriors.draw(coordinates, 2, rng)
-        points = inherited(coordinates, drawn, simple)
+        points = inherited(coordinates, drawn, simple.expression, simple.modes[0].fit)
         theirs, noise = coordinates_of(simple.expression, 1).named(simple.values)
         for point, before in zip(points, drawn, strict=True):
             ours, own_noise = coordinates.named(point)
@@ -122,7 +167,8 @@ def test_model_is_that_of_pymc(evaluator):
     """Log likelihood and log prior at the optimum, written as a PyMC model."""
     found = evaluator.evaluate(GRAMMAR.parse("PER0 x SE0"))
     coordinates = coordinates_of(found.expression, 1)
-    means, sds = evaluator.hyperpriors.of(coordinates)
+    fitted, part, _ = found.modes[0]
+    means, sds = evaluator.hyperpriors.of(coordinates, part)
     with pm.Model() as model:
         v = pm.Normal("v", means, sds)
         natural = {
@@ -132,4 +178,4 @@ def test_model_is_that_of_pymc(evaluator):
         gp = pm.gp.Marginal(cov_func=coordinates.composition.to_pymc(natural, 1))
         gp.marginal_likelihood("y", evaluator.x, evaluator.y, sigma=pt.exp(v[-1] / 2), jitter=0.0)
     logp = model.compile_logp(mode="FAST_COMPILE")({"v": found.values})
-    assert found.log_likelihood + found.log_prior == pytest.approx(float(logp), rel=1e-8)
+    assert fitted.height == pytest.approx(float(logp), rel=1e-8)

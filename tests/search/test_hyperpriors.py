@@ -25,9 +25,10 @@ def test_priors_draw_what_they_say():
 
 
 def test_refusals():
-    refused(lambda: Hyperpriors({"noise": (math.nan, 1.0)}), "noise", "nan")
-    refused(lambda: Hyperpriors({"noise": (0.0, 0.0)}), "noise", "0.0")
-    refused(lambda: Hyperpriors({"nois": (0.0, 1.0)}), "'nois'", "noise")
+    refused(lambda: Hyperpriors(noise=[(math.nan, 1.0)]), "noise", "nan")
+    refused(lambda: Hyperpriors(noise=[(0.0, 0.0)]), "noise", "0.0")
+    refused(lambda: Hyperpriors(noise=[]), "noise", "at least one")
+    refused(lambda: Hyperpriors({"perio": (0.0, 1.0)}), "'perio'", "period")
     refused(lambda: Hyperpriors({"PERIOD.lengthscale": (0.0, 1.0)}), "'PERIOD.lengthscale'")
     refused(lambda: Hyperpriors.with_noise(0.0), "sd of 0.0")
 

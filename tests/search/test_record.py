@@ -17,10 +17,10 @@ class TestFolders:
         whole = quiet(X, Y, budget=7, **options)
         quiet(X, Y, budget=3, out=tmp_path / "a", **options)
         lines = (tmp_path / "a" / EVALUATIONS).read_text().splitlines()
-        assert len(lines) == 3
+        assert len(lines) == 4  # with the constant
         rest = quiet(X, Y, budget=7, out=tmp_path / "a", **options)
         assert paths(rest).equals(paths(whole))
-        assert (tmp_path / "a" / EVALUATIONS).read_text().splitlines()[:3] == lines
+        assert (tmp_path / "a" / EVALUATIONS).read_text().splitlines()[:4] == lines
         assert (np.diff(rest.path["elapsed"]) > 0).all()
 
     def test_a_line_cut_off_is_computed_again(self, tmp_path):
@@ -32,8 +32,8 @@ class TestFolders:
         again = [json.loads(line) for line in file.read_text().splitlines()]
         before = [json.loads(line) for line in complete.splitlines()]
         assert [a["expression"] for a in again] == [b["expression"] for b in before]
-        assert again[2]["values"] == before[2]["values"]
-        assert len(result.evaluations) == 3
+        assert again[3]["modes"] == before[3]["modes"]
+        assert len(result.evaluations) == 4
 
     def test_refusals(self, tmp_path):
         quiet(X, Y, budget=1, out=tmp_path / "a")
@@ -53,7 +53,7 @@ class TestFolders:
         refused(lambda: quiet(X, Y, out=tmp_path / "b" / "thesis.tex"), "can't be written to")
 
     def test_another_versions_path_is_refused(self, tmp_path):
-        quiet(X, Y, budget=2, out=tmp_path)
+        quiet(X, Y, budget=1, out=tmp_path)
         file = tmp_path / EVALUATIONS
         one, two = file.read_text().splitlines(keepends=True)
         file.write_text(two + one)

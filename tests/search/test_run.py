@@ -1,10 +1,20 @@
 import numpy as np
 import pytest
 
+from kem_pymc.search import evaluation
 from tests.refusals import refused
 from tests.search.conftest import paths, quiet, series
 
 X, Y = series(30)
+
+T = np.arange(96.0)
+
+#: A step, a line and a season, with the sd of the noise.
+SIGNALS = {
+    "step": (2.0 * (T > 50), 0.5),
+    "line": (T, 4.0),
+    "season": (5 * np.sin(2 * np.pi * T / 12), 4.0),
+}
 
 
 class TestSearch:
@@ -24,7 +34,7 @@ class TestSearch:
             quiet(X, Y, method, budget=5, draws=16, seed=seed) for seed in (1, 1, 2)
         )
         assert paths(one).equals(paths(again))
-        assert len(one.evaluations) == 5
+        assert len(one.evaluations) == 6  # with the constant
         if method != "boms":  # which begins with SE, and then has one score only
             assert not paths(one).equals(paths(other))
 
@@ -38,7 +48,11 @@ class TestSearch:
 
     def test_initial_expressions_come_first(self):
         result = quiet(X, Y, budget=3, initial=["PER0 x LIN0", "LIN0 x PER0", "SE0"])
-        assert [str(e.expression) for e in result.evaluations[:2]] == ["LIN0 x PER0", "SE0"]
+        assert [str(e.expression) for e in result.evaluations[:3]] == [
+            "WHITE",
+            "LIN0 x PER0",
+            "SE0",
+        ]
 
     def test_units_do_not_matter(self):
         one = quiet(X, Y, budget=3)
@@ -98,3 +112,47 @@ def test_a_change_point_is_found():
     values = one.scaling.hyperparameters_back(one.selection.hyperparameters)
     assert values["CHANGE0@1.location"] == pytest.approx(6, abs=0.2)
     assert one.selection.predict([6.5, 8.0]).mean == pytest.approx([3, 3], abs=0.3)
+
+
+class TestNoise:
+    """Noise is called noise, and structure in it is found."""
+
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_nothing_is_found_where_nothing_is(self, seed):
+        y = np.random.default_rng(seed).normal(0, 2, 60)
+        result = quiet(np.arange(60.0), y, budget=8)
+        assert not result.found
+        assert "Nothing found" in result.verdict
+        assert result.selection.noise_in_target_units**0.5 == pytest.approx(2, rel=0.25)
+
+    @pytest.mark.parametrize("name", SIGNALS)
+    def test_its_sd_is_found_beside(self, name):
+        rng = np.random.default_rng(4)
+        signal, sd = SIGNALS[name]
+        result = quiet(T, signal + rng.normal(0, sd, len(T)), budget=12)
+        assert result.found
+        assert "times as probable as a constant plus noise" in result.verdict
+        assert result.selection.noise_in_target_units**0.5 == pytest.approx(sd, rel=0.25)
+
+    @pytest.mark.statistical
+    @pytest.mark.parametrize("method", ["cks", "boms"])
+    def test_nothing_is_found_in_19_of_20(self, method):
+        found = []
+        for seed in range(20):
+            y = np.random.default_rng(seed).normal(0, 2, (60, 120)[seed % 2])
+            found.append(quiet(np.arange(len(y)), y, method, budget=25, seed=seed).found)
+        assert sum(found) <= 1
+
+
+def test_many_points_are_compared_on_some_of_them(monkeypatch):
+    """The model, its noise, and predictions are those of all points."""
+    monkeypatch.setattr(evaluation, "MOST", 60)
+    rng = np.random.default_rng(0)
+    x = np.arange(300.0)
+    result = quiet(x, np.sin(2 * np.pi * x / 40) + 0.2 * rng.normal(size=300), budget=4)
+    assert "300, models are compared on 60 of them" in result._facts()["Points"]
+    assert result.path["score_per_point"][0] == pytest.approx(result.constant / 60)
+    assert result.selection.noise_in_target_units**0.5 == pytest.approx(0.2, rel=0.25)
+    predicted = result.selection.predict(x)
+    # With 60 points alone the sd of the function would be about sqrt(5) times as large.
+    assert predicted.sd.mean() < 0.2 / np.sqrt(10)

@@ -2,16 +2,12 @@ import numpy as np
 import pytest
 
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.search.evaluation import Evaluation
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.strategies import KEPT, NEIGHBOURS, WALKS, Boms, Greedy, Random
+from tests.search.conftest import evaluated
 
 X = np.linspace(0, 1, 30)[:, None]
-
-
-def evaluated(expression, score):
-    return Evaluation(expression, np.zeros(1), 0.0, 0.0, score, 1, 0.0)
 
 
 def run(strategy, score, budget):
@@ -60,6 +56,9 @@ class TestBoms:
     def test_begins_with_se(self):
         assert str(boms(Grammar(1, ("LIN", "SE"))).propose()[0]) == "SE0"
         assert str(boms(Grammar(1, ("LIN", "PER"))).propose()[0]) == "LIN0"
+        after_the_constant = boms(Grammar(1, ("LIN", "SE")))
+        after_the_constant.observe([evaluated("WHITE", 0.0)])
+        assert str(after_the_constant.propose()[0]) == "SE0"
 
     def test_finds_what_explains_the_data_sooner_than_random_walks(self):
         """Scores fall with the distance from a model's prior: the process can learn that."""

@@ -66,6 +66,11 @@ class Fitter:
     #: Criterion of the scores.
     criterion: ClassVar[str] = "bic"
 
+    @property
+    def compared(self) -> int:
+        """Number of points on which kernels are compared: all."""
+        return len(self.y)
+
     def context(self, proposed: Offspring, number: int, before: Sequence[Individual]) -> list[int]:
         """Return the seed of the starts of a kernel; see :class:`.Procedure`."""
         return [self.seed, number]

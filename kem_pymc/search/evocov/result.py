@@ -11,6 +11,8 @@ import numpy.typing as npt
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import bic
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.search.evaluation import best
@@ -51,6 +53,12 @@ class EvolutionResult(SearchResult):
     def best(self) -> Tree:
         """The kernel with the smallest BIC."""
         return best(self.evaluations).tree
+
+    @property
+    def constant(self) -> float:
+        """-BIC / 2 of a constant plus noise, whose only parameter is the variance."""
+        n = len(self.data[1])
+        return bic(-n * (HALF_LOG_2PI + 0.5), 1, n).score
 
     @property
     def fitting(self) -> float:
