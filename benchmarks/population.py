@@ -21,8 +21,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+import arviz as az
 import numpy as np
 import pandas as pd
+import pymc as pm
 from loky import get_reusable_executor
 from rich.console import Console
 from rich.table import Table
@@ -32,6 +34,7 @@ from kem_pymc.errors import SamplingWarning
 from kem_pymc.population.design import spectral_root
 from kem_pymc.population.likelihood import Scales
 from kem_pymc.population.shares import shares
+from kem_pymc.population.summaries import quantiles
 
 ARMS = "abc"
 
@@ -153,6 +156,12 @@ class Truth:
         return {n: float(v[0]) for n, v in shares(model, every, weights[None], nothing).items()}
 
 
+def model_of(truth: Truth) -> kem.PopulationModel:
+    """Return the model with the terms of the setting."""
+    lines = ["day", "arm", "day:arm"], ["level", "day"]
+    return kem.PopulationModel(truth.cohort, *(lines if truth.setting.lines else ()))
+
+
 def one_table(
     setting: Setting, seed: int
 ) -> tuple[list[tuple[str, float, float, float]], float, float]:
@@ -160,8 +169,7 @@ def one_table(
     truth = Truth(setting, np.random.default_rng(seed))
     s, cohort = setting, truth.cohort
     began = time.process_time()
-    terms = (["day", "arm", "day:arm"], ["level", "day"]) if s.lines else (None, None)
-    model = kem.PopulationModel(cohort, *terms)
+    model = model_of(truth)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SamplingWarning)
         posterior = model.fit(seed=seed)
@@ -218,17 +226,46 @@ def summary(results: list) -> dict[str, object]:
     }
 
 
+def against_nuts(setting: Setting, draws: int = 20_000) -> dict[str, object]:
+    """Compare quantiles by importance sampling with those of NUTS, of a setting's first table.
+
+    Returns differences in sds of the quantity, the largest over quantiles of 5, 25, 50, 75 and 95 %
+    for each hyperparameter and the last contrast, with the Monte Carlo error of NUTS's median.
+    """
+    model = model_of(Truth(setting, np.random.default_rng(0)))
+    began = time.process_time()
+    idata = pm.sample(model=model, chains=4, cores=1, draws=1000, random_seed=0, progressbar=False)
+    seconds = time.process_time() - began
+    by_nuts, own = model.posterior(idata), model.fit(draws=draws)
+    found = {}
+    for h in model.hyperparameters:
+        nuts = idata["posterior"][h.name].to_numpy()
+        levels = (0.05, 0.25, 0.5, 0.75, 0.95)
+        mine = quantiles(own.draws[h.name][:, None], own.weights, levels)[:, 0]
+        away = np.abs(np.quantile(nuts, levels) - mine).max() / nuts.std()
+        error = np.sqrt(np.pi / 2 / float(az.ess(nuts, method="median")))
+        found[h.name] = round(float(away), 3), round(float(error), 3)
+    one, other = (p.comparisons("arm").iloc[-1] for p in (own, by_nuts))
+    ends = ["estimate", "low_95", "high_95"]
+    found["contrast"] = round(float((one[ends] - other[ends]).abs().max() / other["sd"]), 3), np.nan
+    return {"seconds of NUTS": seconds, "k-hat": own.pareto_k} | found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tables", type=int, default=500, metavar="N")
     parser.add_argument("--only", metavar="TEXT", default="", help="settings with this in the name")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--nuts", action="store_true", help="compare one table with NUTS instead")
     given = parser.parse_args()
     console = Console(highlight=False, width=150)
     every = {}
     for name, setting in SETTINGS.items():
         if given.only not in name:
+            continue
+        if given.nuts:
+            console.print(name, against_nuts(setting))
             continue
         pool = get_reusable_executor(given.jobs)
         settings = [setting] * given.tables

@@ -86,7 +86,7 @@ def hyperparameters(
         for term in design.terms:
             name = owner + term.name
             if term.smooth:
-                table.append((f"{name}.sd", pm.Exponential.dist(3.0), "log"))
+                table.append((f"{name}.sd", pm.Exponential.dist(1.0), "log"))
                 prior = _lengthscale(design.feature(term.smooth))
                 table.append((f"{name}.lengthscale", prior, "log"))
             elif owner:
