@@ -86,7 +86,7 @@ def hyperparameters(
         for term in design.terms:
             name = owner + term.name
             if term.smooth:
-                table.append((f"{name}.sd", pm.Exponential.dist(3.0), "log"))
+                table.append((f"{name}.sd", pm.Exponential.dist(1.0), "log"))
                 prior = _lengthscale(design.feature(term.smooth))
                 table.append((f"{name}.lengthscale", prior, "log"))
             elif owner:
@@ -133,12 +133,12 @@ def _lengthscale(feature: Feature) -> Any:
 def log_prior(every: Sequence[PopulationHyperparameter]) -> Any:
     """Return a function from natural values, an array for each, to their log prior density.
 
-    PyTensor's graph is evaluated by Python, an operation on all values at a time: compiling it
-    would take longer.
+    PyTensor's graph is evaluated by Python, an operation on all values at a time, after checks of
+    constants are dropped: compiling it would take longer.
     """
     values = [pt.vector(h.name) for h in every]
     total: Any = sum(pm.logp(h.prior, v) for h, v in zip(every, values, strict=True))
-    return pytensor.function(values, total, mode=Mode(linker="py", optimizer=None))
+    return pytensor.function(values, total, mode=Mode(linker="py", optimizer="fast_compile"))
 
 
 def scales(

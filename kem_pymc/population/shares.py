@@ -20,8 +20,8 @@ def shares(
 
     Shared terms have the variance of their functions, less what earlier terms have explained: lines
     and contrasts in the order of the model, then smooth functions. It is that of a draw of the
-    weights; for lines and contrasts less twice its posterior variance, because draws exceed the
-    estimate by that on average, and the estimate the truth; it is zero at least. The parts of
+    weights; for lines and contrasts less its posterior variance, by which draws exceed the estimate on
+    average, and zero at least, so that intervals of absent effects begin at zero. The parts of
     users' own functions have expected variances: of users' means (``"personal level"``), of lines
     in time within users (``"personal line"``) and of the rest within users (``"personal curve"``).
     Noise has the rest.
@@ -56,7 +56,7 @@ def shares(
         of_weights = columns.T @ directions
         variance = ((weights @ of_weights) ** 2).sum(axis=-1)
         if not term.smooth:
-            variance = variance - 2 * ((root @ of_weights) ** 2).sum(axis=(-2, -1))
+            variance = variance - ((root @ of_weights) ** 2).sum(axis=(-2, -1))
         out[term.name] = np.maximum(variance, 0.0) / n
     out |= _personal(model, every.personal @ every.personal.mT)
     out["noise"] = every.noise**2 * (1 - 1 / n)

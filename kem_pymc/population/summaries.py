@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.special import ndtr
 
 #: Number of halvings with which a quantile is found, and the sds that hold it (by Cantelli, 6.3).
-HALVINGS, REACH = 50, 7.0
+HALVINGS, REACH = 36, 7.0
 
 
 def normal_mixture(mean: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> pd.DataFrame:

@@ -8,11 +8,12 @@ import pymc as pm
 import pytest
 from scipy.integrate import trapezoid
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.population.hyperparameters import scales
+from kem_pymc.population.shares import shares
 from tests.population.trial import cohort_of, trial
 
 
@@ -78,8 +79,8 @@ def test_importance_sampling_agrees_with_quadrature(levels):
     one, other = found.comparisons("arm"), exact.comparisons("arm")
     for column in ("estimate", "sd", "low_95", "high_95"):
         assert (np.abs(one[column] - other[column]) < 0.08 * other["sd"]).all()
-    shares = found.variance_shares(), exact.variance_shares()
-    assert shares[0]["share"].to_numpy() == pytest.approx(shares[1]["share"].to_numpy(), abs=0.01)
+    parts = found.variance_shares(), exact.variance_shares()
+    assert parts[0]["share"].to_numpy() == pytest.approx(parts[1]["share"].to_numpy(), abs=0.01)
 
 
 def test_densities_without_a_user_are_those_of_quadrature(levels):
@@ -105,9 +106,9 @@ def test_leaving_a_user_out_is_dropping_the_user(trial_posterior):
 
 def test_shares_add_up_and_are_the_variances_of_simulated_functions(trial_posterior):
     """Personal parts against a thousand simulated users' functions at the observed rows."""
-    shares = trial_posterior.variance_shares()
-    assert shares["share"].sum() == pytest.approx(1)
-    assert (shares["low_95"] <= shares["share"]).all()
+    parts = trial_posterior.variance_shares()
+    assert parts["share"].sum() == pytest.approx(1)
+    assert (parts["low_95"] <= parts["share"]).all()
     one = replace(
         trial_posterior,
         draws={name: values[:1] for name, values in trial_posterior.draws.items()},
@@ -215,3 +216,25 @@ def test_users_with_one_point_are_described_but_not_learned_from():
     assert cohort_of(table).n_users == 13
     with pytest.raises(InputError, match="has one point"):
         kem.Cohort.from_frame(table, user="user", time="week", target="y", gaps="skip")
+
+
+def test_shares_of_effects_are_covered():
+    """Of a line whose estimates are spread by their standard error around none to three of it.
+
+    Unless the posterior variance is subtracted none would hold an absent effect's share, and with
+    twice that 93 % would hold that of an effect of three standard errors.
+    """
+    model = kem.PopulationModel(cohort_of(trial()), ["week"], ["level"])
+    spread = np.array([[0.0, 0.05]])
+    draws = {"personal level.sd": np.full(2000, 0.5), "noise.sd": np.full(2000, 0.5)}
+    every = scales(model.shared, model.personal, draws)
+    root = np.broadcast_to(np.diag(spread[0]), (2000, 2, 2))
+    for effect in (0, 2, 3):
+        truth = shares(model, every.at(slice(1)), effect * spread, 0 * root[:1])["week"][0]
+        held = []
+        for away in norm.ppf((np.arange(200) + 0.5) / 200):
+            estimate = np.broadcast_to((effect + away) * spread, (2000, 2))
+            draws_of_share = shares(model, every, estimate, root)["week"]
+            low, high = np.quantile(draws_of_share, (0.025, 0.975))
+            held.append(low <= truth <= high)
+        assert np.mean(held) >= 0.94
