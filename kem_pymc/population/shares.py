@@ -20,8 +20,8 @@ def shares(
 
     Shared terms have the variance of their functions, less what earlier terms have explained: lines
     and contrasts in the order of the model, then smooth functions. It is that of a draw of the
-    weights; for lines and contrasts less its posterior variance, by which draws exceed the estimate on
-    average, and zero at least, so that intervals of absent effects begin at zero. The parts of
+    weights; for lines and contrasts less its posterior variance, by which draws exceed the estimate
+    on average, and zero at least, so that intervals of absent effects begin at zero. The parts of
     users' own functions have expected variances: of users' means (``"personal level"``), of lines
     in time within users (``"personal line"``) and of the rest within users (``"personal curve"``).
     Noise has the rest.
