@@ -73,7 +73,8 @@ def answer(
     posterior: PopulationPosterior, entry: Mapping[str, Any], asked: Mapping[str, Any]
 ) -> tuple[float, float]:
     """Return the estimate of a quantity, and half the width of its interval."""
-    time, name, level = entry["time"], asked.get("variable"), asked.get("level")
+    time, level = entry["time"], asked.get("level")
+    name: Any = asked.get("variable")
     over = {time: [asked["time"]]} if "time" in asked else None
     kind = asked["quantity"]
     if kind == "mean":

@@ -19,7 +19,7 @@ import time
 import warnings
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import arviz as az
 import numpy as np
@@ -176,7 +176,7 @@ def one_table(
     seconds = time.process_time() - began
     rows: list[tuple[str, float, float, float]] = []
 
-    def add(name: str, table: pd.DataFrame, true: np.ndarray, prefix: str = "") -> None:
+    def add(name: str, table: pd.DataFrame, true: Any, prefix: str = "") -> None:
         low, high = table[f"{prefix}low_95"], table[f"{prefix}high_95"]
         rows.extend(zip([name] * len(low), np.atleast_1d(true), low, high, strict=True))
 
@@ -206,7 +206,7 @@ def one_table(
     return rows, posterior.pareto_k, seconds
 
 
-def summary(results: list) -> dict[str, object]:
+def summary(results: list) -> dict[str, Any]:
     """Return coverage, and where intervals miss, by quantity; k-hat above .7; and seconds."""
     found = defaultdict(list)
     for rows, _, _ in results:
