@@ -50,7 +50,7 @@ PERIODS, PEAKS = 5, 2
 MEAN = Candidate()
 
 
-class Mode(NamedTuple):
+class Optimum(NamedTuple):
     """A local maximum of the posterior density of a model's hyperparameters.
 
     Attributes
@@ -77,7 +77,7 @@ class Evaluation:
     ----------
     expression : Composition
         The kernel, without the constant mean; the empty one is a constant plus noise.
-    modes : tuple of Mode
+    modes : tuple of Optimum
         Modes of the posterior density, the one with the largest score first.
     gradients : int
         Number of evaluations of the likelihood with its gradient.
@@ -88,7 +88,7 @@ class Evaluation:
     """
 
     expression: Composition
-    modes: tuple[Mode, ...]
+    modes: tuple[Optimum, ...]
     gradients: int
     seconds: float
     elapsed: float = 0.0
@@ -141,7 +141,7 @@ class Evaluation:
             values = np.array(mode.pop("values"), dtype=float)
             if len(values) != size:
                 raise ValueError("another number of values")
-            modes.append(Mode(Fit(values, **mode), part, score))
+            modes.append(Optimum(Fit(values, **mode), part, score))
         return cls(**{**line, "expression": expression, "modes": tuple(modes)})
 
 
@@ -225,7 +225,7 @@ class Evaluator:
         """
         began = time.perf_counter()
         rng = np.random.default_rng([self.seed, crc32(str(expression).encode())])
-        modes, gradients = list[Mode](), 0
+        modes, gradients = list[Optimum](), 0
         for part in range(len(self.hyperpriors.noise)):
             objective = self._quick(expression, part)
             coordinates = objective.coordinates
@@ -243,7 +243,7 @@ class Evaluator:
             for i, (near, part, _) in enumerate(modes):
                 objective = self.objective(expression, part)
                 fitted = fit(objective, near.values[None])
-                modes[i] = Mode(fitted, part, self._score(objective, fitted))
+                modes[i] = Optimum(fitted, part, self._score(objective, fitted))
                 gradients += fitted.evaluations + self._cost(fitted)
             modes = _likely(modes)
         return Evaluation(
@@ -286,7 +286,7 @@ class Evaluator:
 
     def _optima(
         self, objective: Objective, part: int, points: np.ndarray
-    ) -> tuple[list[Mode], int]:
+    ) -> tuple[list[Optimum], int]:
         """Return where fits from the most probable points ended, and the number of gradients.
 
         The most probable point with each of the likeliest periods is among them.
@@ -298,10 +298,10 @@ class Evaluator:
             for period in suggested[:PEAKS]:
                 starts |= dict.fromkeys(order[points[order, i] == period][:1])
         fits = [fit(objective, points[[i]]) for i in starts]
-        modes = list[Mode]()
+        modes = list[Optimum]()
         for fitted in sorted(fits, key=lambda one: -one.height):
             if all(_apart(objective, mode, fitted) for mode in modes if mode.score > -math.inf):
-                modes.append(Mode(fitted, part, self._score(objective, fitted)))
+                modes.append(Optimum(fitted, part, self._score(objective, fitted)))
         used = sum(one.evaluations for one in fits) + sum(self._cost(mode.fit) for mode in modes)
         return modes, len(points) + used
 
@@ -321,14 +321,14 @@ class Evaluator:
         return fitted.height + log_volume(curvature) - math.log(len(self.hyperpriors.noise))
 
 
-def _apart(objective: Objective, mode: Mode, fitted: Fit) -> bool:
+def _apart(objective: Objective, mode: Optimum, fitted: Fit) -> bool:
     """Return whether a fit is more than `APART` standard deviations away from a mode."""
     away = fitted.values - mode.fit.values
     curvature = curvature_at(objective, mode.fit.values, central=True)[2]
     return float(away @ curvature @ away) > APART**2
 
 
-def _likely(modes: list[Mode]) -> list[Mode]:
+def _likely(modes: list[Optimum]) -> list[Optimum]:
     """Return modes by score, without those that are far below the best or aren't maxima."""
     modes = sorted(modes, key=lambda mode: -mode.score)
     least = modes[0].score - LOWER

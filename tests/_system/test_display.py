@@ -167,7 +167,7 @@ def test_a_diagnosis_shows_its_summary_and_warnings():
     inclusion[0, ..., 1], inclusion[1, ..., 1] = False, True
     found = kem.diagnose(posterior_of(inclusion, assignment))
     text, (parts, frame) = read(found)
-    assert parts["part"].tolist() == ["LIN0", "PER0", "week"]
+    assert parts["part"].tolist() == ["LIN(week)", "PER(week)", "week"]
     assert parts["by chain"].tolist() == ["1.00 to 1.00", "0.00 to 1.00", "1.00 to 1.00"]
     assert found.warnings
     for warning in found.warnings:

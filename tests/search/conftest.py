@@ -4,7 +4,7 @@ import pytest
 from kem_pymc.gp.fit import Fit
 from kem_pymc.kernels import base
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.search.evaluation import Evaluation, Mode
+from kem_pymc.search.evaluation import Evaluation, Optimum
 from kem_pymc.search.run import search
 
 
@@ -27,7 +27,7 @@ def quiet(*arguments, **options):
 
 def evaluated(expression, score, values=(0.0,)):
     """An evaluation of a model by hand."""
-    mode = Mode(Fit(np.array(values), 0.0, 0.0, 1, True), 0, score)
+    mode = Optimum(Fit(np.array(values), 0.0, 0.0, 1, True), 0, score)
     return Evaluation(Composition.parse(str(expression)), (mode,), 1, 0.1)
 
 
