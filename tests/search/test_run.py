@@ -134,7 +134,7 @@ class TestNoise:
         assert "times as probable as a constant plus noise" in result.verdict
         assert result.selection.noise_in_target_units**0.5 == pytest.approx(sd, rel=0.25)
 
-    @pytest.mark.statistical
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["cks", "boms"])
     def test_nothing_is_found_in_19_of_20(self, method):
         found = []
