@@ -112,6 +112,6 @@ def doubles(columns: Columns, x: np.ndarray) -> Iterator[str]:
     ]
     if pairs:
         yield (
-            f"Correlations of features are beyond {DOUBLES:g}, so that their effects can't be told "
-            f"apart: leave out one of {some(pairs, NAMED)}."
+            f"Correlations of features are beyond {DOUBLES:g}, so that their effects can't be "
+            f"separated: leave out one of {some(pairs, NAMED)}."
         )
