@@ -236,8 +236,8 @@ class PopulationPosterior:
     def variance_shares(self) -> pd.DataFrame:
         """Return shares of the targets' variance over the observed rows, which add up to one.
 
-        What users' own levels, lines and curves have in common isn't identified separately from what
-        users share, and counts as shared.
+        What users' own levels, lines and curves have in common isn't identified separately from
+        what users share, and counts as shared.
 
         Returns
         -------
