@@ -11,7 +11,7 @@ def test_init_writes_a_study_that_runs(tmp_path, monkeypatch):
     table().to_csv("trial.csv", index=False)
     assert "kem fit mine.py" in fine("init", "mine.py")
     text = fine("fit", "mine.py", *SMALL, "--out", "results")
-    assert "LIN0, LIN1, SE0, SE1, LIN0 x SE1, ARD" in text
+    assert "CONST, LIN(sleep), LIN(mood), SE(sleep), SE(mood), " in text
 
 
 def test_init_does_not_overwrite(tmp_path):
