@@ -280,8 +280,10 @@ class Scaling:
         return cls(**{**state, "transform": Transform(**transform)})
 
 
-def transformed(cohort: Cohort, transform: Name | None) -> Cohort:
+def transformed(cohort: Cohort, transform: Transform | Name | None) -> Cohort:
     """Return a cohort with transformed targets, whose name says so; the same without a transform.
+
+    If the transform is given by its name, its parameter is estimated from the cohort.
 
     Raises
     ------
@@ -290,7 +292,9 @@ def transformed(cohort: Cohort, transform: Name | None) -> Cohort:
     """
     if transform is None:
         return cohort
-    learned = Transform.learn(transform, np.concatenate(cohort.targets))
+    learned = transform
+    if not isinstance(learned, Transform):
+        learned = Transform.learn(learned, np.concatenate(cohort.targets))
     users = zip(cohort.users, cohort.targets, strict=True)
     targets = tuple(learned.forward(y, f" of user {user}") for user, y in users)
     return replace(cohort, targets=targets, target=learned.label(cohort.target))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.scaling import Scaling, transformed
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.files import check_settings
@@ -137,7 +137,7 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
 
 
 def read_cohort(idata: "DataTree") -> Cohort:
-    """Return the pilot users of a posterior, with the transformed target if there is a transform.
+    """Return the pilot users of a posterior, in the units in which they were given.
 
     Raises
     ------
@@ -149,6 +149,7 @@ def read_cohort(idata: "DataTree") -> Cohort:
     scaled = _values(idata, "inputs", ("user", "point", "feature"), "constant_data")
     ends = _values(idata, "n_points", ("user", "time_step"), "constant_data")
     targets = _values(idata, "targets", ("user", "time_step", "point"), "observed_data")
+    targets = scaling.targets_back(targets)
     levels = {name: tuple(texts) for name, texts in settings.get("levels", {}).items()}
     inputs = scaling.feature_low + scaled * (scaling.feature_high - scaling.feature_low)
     codes = [names.index(name) for name in levels]
@@ -158,18 +159,22 @@ def read_cohort(idata: "DataTree") -> Cohort:
     return Cohort(
         tuple(idata["constant_data"].coords["user"].values.tolist()),
         tuple(x[:n] for x, n in zip(inputs, counts, strict=True)),
-        tuple(scaling.mean_back(y[t, :n]) for y, t, n in zip(targets, last, counts, strict=True)),
+        tuple(y[t, :n] for y, t, n in zip(targets, last, counts, strict=True)),
         tuple(np.unique(row[row > 0]) for row in ends.astype(int)),
         tuple(names),
-        scaling.target_label(settings["target"]),
+        settings["target"],
         levels=levels,
         time=settings.get("time"),
     )
 
 
 def pilot_population(idata: "DataTree") -> PopulationPosterior | None:
-    """Return what the pilot users of a posterior share and how they differ; None of one user."""
-    cohort = read_cohort(idata)
+    """Return what the pilot users of a posterior share and how they differ; None of one user.
+
+    If the posterior is one of transformed targets, so is this.
+    """
+    transform = Scaling.from_dict(study_settings(idata)["scaling"]).transform
+    cohort = transformed(read_cohort(idata), transform)
     return None if cohort.n_users < 2 else PopulationModel(cohort).fit()
 
 

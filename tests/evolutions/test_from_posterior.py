@@ -3,13 +3,18 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
+import kem_pymc as kem
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.from_posterior import pilot_population, read_cohort
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.runs.sampling import sample
 from tests.evolutions.by_hand import (
     BOTH,
     LIN,
@@ -155,3 +160,34 @@ def test_posteriors_of_something_else_are_refused():
         Evolutions.from_posterior(posterior(pool=["SE0", "LIN0", "PER0"]))
     with pytest.raises(InputError, match=r"max_draws=0 keeps no draw\. Give"):
         Evolutions.from_posterior(tree, max_draws=0)
+
+
+def test_the_pilot_users_are_read_back_and_described():
+    """Users with labels of numbers and fewer steps, a category, a time and a transform.
+
+    A wrong scaling, code of a level, or step of a user's data would differ; and a target that is
+    transformed twice or not at all.
+    """
+    rng = np.random.default_rng(0)
+    arm, weeks = rng.permuted(np.repeat(["a", "b"], 5)), [9, 6, *[4] * 8]
+    table = pd.DataFrame(
+        [(u, w, arm[u], rng.gamma(9)) for u, last in enumerate(weeks) for w in range(last)],
+        columns=["user", "week", "arm", "steps"],
+    )
+    names: dict = {"user": "user", "time": "week", "target": "steps", "gaps": "skip"}
+    cohort = kem.Cohort.from_frame(table, **names, batch=3)
+    scaling = Scaling.unit(cohort, "yeo-johnson")
+    pool = CandidatePool(["LIN0"], dimension=2)
+    model = kem.EvolutionModel(cohort, pool, kem.priors.paper(), scaling=scaling, shared=None)
+    options = {"draws": 1, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1}
+    idata = sample(model, **options, progress=False)
+    found = read_cohort(idata)
+    for name in ("users", "features", "target", "levels", "time"):
+        assert getattr(found, name) == getattr(cohort, name)
+    for name in ("inputs", "targets", "ends"):
+        for one, other in zip(getattr(found, name), getattr(cohort, name), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
+    described = pilot_population(idata).model.cohort
+    assert described.target == scaling.transform.label("steps")
+    expected = scaling.transform.forward(np.concatenate(cohort.targets))
+    np.testing.assert_allclose(np.concatenate(described.targets), expected, atol=1e-10)

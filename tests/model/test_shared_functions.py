@@ -9,7 +9,6 @@ from threadpoolctl import threadpool_limits
 import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
@@ -78,15 +77,6 @@ def test_posterior_and_file_carry_the_mean_process(evolutions, model, tmp_path):
         found = learned.shared.covariance(GRID, GRID)
         np.testing.assert_allclose(found, expected.covariance(GRID, GRID), atol=1e-10)
     assert evolutions.final.shared is None  # once is enough
-
-
-def test_the_pilot_users_are_read_back_from_the_posterior(posterior, cohort):
-    """In their units: a wrong scaling, or a user's data of an earlier step, would differ."""
-    found = read_cohort(posterior)
-    assert (found.users, found.features, found.time) == (cohort.users, cohort.features, cohort.time)
-    for name in ("inputs", "targets", "ends"):
-        for one, other in zip(getattr(found, name), getattr(cohort, name), strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-10)
 
 
 def test_selections_predict_with_what_is_shared(evolutions, cohort):

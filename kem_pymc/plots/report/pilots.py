@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.data.cohort import Cohort
-from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.from_posterior import study_settings
+from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.online import Trajectories, predictions, select_online_for_user
 
@@ -40,10 +38,10 @@ def selected_without(
     (DataFrame, DataFrame or None) or None
         The composition and message of each user's selection at each time step; and predictions, see
         :func:`kem_pymc.selection.online.predictions`, unless a feature has the name of one of their
-        columns. None if the posterior doesn't contain the data, or has a single user.
+        columns. None if the posterior has a single user.
     """
-    cohort = pilots_of(idata)
-    if cohort is None or cohort.n_users < 2:
+    cohort = read_cohort(idata)
+    if cohort.n_users < 2:
         return None
     many = int(np.clip(SELECTIONS / cohort.steps.mean(), 1, cohort.n_users))
     chosen = ((np.arange(many) + 0.5) * cohort.n_users / many).astype(int)
@@ -62,28 +60,3 @@ def selected_without(
         return kernels, predictions(trajectories, cohort.subset(trajectories))
     except InputError:  # of names
         return kernels, None
-
-
-def pilots_of(idata: "DataTree") -> Cohort | None:
-    """Return the pilot users of a posterior; None if it doesn't contain their data."""
-    settings = study_settings(idata)
-    scaling = Scaling.from_dict(settings["scaling"])
-    try:
-        constant, observed = idata["constant_data"], idata["observed_data"]
-        inputs = constant["inputs"].transpose("user", "point", "feature")
-        ends = constant["n_points"].transpose("user", "time_step").values
-        targets = observed["targets"].transpose("user", "time_step", "point").values
-    except (KeyError, ValueError):
-        return None
-    low, extent = scaling.feature_low, scaling.feature_high - scaling.feature_low
-    steps = (ends > 0).sum(axis=1)  # time steps that a user lacks have no points
-    ends = [counts[:t] for counts, t in zip(ends, steps, strict=True)]
-    data = list(zip(inputs.values, targets, steps, ends, strict=True))
-    return Cohort(
-        users=tuple(map(str, inputs.coords["user"].values)),
-        inputs=tuple(low + extent * x[: counts[-1]] for x, _, _, counts in data),
-        targets=tuple(scaling.targets_back(y[t - 1, : counts[-1]]) for _, y, t, counts in data),
-        ends=tuple(ends),
-        features=settings["features"],
-        target=settings["target"],
-    )

@@ -1,12 +1,11 @@
-"""Pilot users as if they were new: without their draws, and with their own data read back."""
+"""Pilot users as if they were new: without their draws."""
 
-import numpy as np
 import pytest
 import xarray as xr
 
 import kem_pymc as kem
 from kem_pymc.plots.report import pilots
-from kem_pymc.plots.report.pilots import pilots_of, selected_without
+from kem_pymc.plots.report.pilots import selected_without
 from kem_pymc.plots.report.report import report
 from tests.plots.report.conftest import USER, cohort
 from tests.shown import Page
@@ -15,17 +14,6 @@ from tests.shown import Page
 @pytest.fixture(scope="module")
 def idata(study):
     return xr.open_datatree(study / "posterior.zarr", engine="zarr").load()
-
-
-@pytest.mark.parametrize("name", ["study", "wide_study"])
-def test_the_data_are_read_back(name, request):
-    idata = xr.open_datatree(request.getfixturevalue(name) / "posterior.zarr", engine="zarr").load()
-    found = pilots_of(idata)
-    expected = cohort(features=found.features)
-    assert (found.users, found.target) == (expected.users, expected.target)
-    for what in ("inputs", "targets", "ends"):
-        for one, other in zip(getattr(found, what), getattr(expected, what), strict=True):
-            np.testing.assert_allclose(one, other)
 
 
 def test_selections_are_those_of_a_new_user(idata):
@@ -52,9 +40,3 @@ def test_with_many_time_steps_users_are_spread(folder, monkeypatch):
     assert "Kernels of user u1 " in page.text
     assert f"Kernels of user {USER}" not in page.text[: page.text.index("New users The kernel")]
     assert "learned from 3 pilot users" in page.text
-
-
-def test_a_posterior_without_its_data_has_no_predictions(idata):
-    bare = idata.copy()
-    bare["constant_data"] = xr.DataTree(idata["constant_data"].dataset[["study"]])
-    assert selected_without(bare) is None
