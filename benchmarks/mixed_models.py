@@ -86,7 +86,7 @@ def answer(
     else:  # of lines: the difference of changes during one unit of time
         table = posterior.comparisons(name, over={time: [1.0]}, baseline=0.0)
     if kind in ("mean", "slope"):
-        row = table.iloc[0] if name is None else table.set_index(name).loc[level]
+        row = table.iloc[0] if name is None else table.set_index("group").loc[level]
     else:
         row = table.set_index("contrast").loc[f"{level} - {asked['reference']}"]
     estimate = row["mean" if kind == "mean" else "estimate"]

@@ -49,8 +49,8 @@ def effects(
 
     They come from a linear mixed model with smooth functions of time, whose uncertainty about
     variances is part of all intervals. The folder has tables of differences between groups
-    (comparisons.csv), of mean curves (curves.csv), slopes, users and shares of variance, and
-    pictures of them.
+    (comparisons.csv), of users and shares of variance and, if the time is a feature, of mean
+    curves (curves.csv) and slopes, and pictures of them.
     """
     from kem_pymc._system.progress import waiting
     from kem_pymc.cli.tables import Table
@@ -75,21 +75,22 @@ def write(posterior: "PopulationPosterior", groups: tuple[str, ...], folder: Pat
     import pandas as pd
 
     from kem_pymc import plots
+    from kem_pymc.plots import style
 
-    columns = ["variable", "contrast", "estimate", "sd", "low_95", "high_95"]
+    columns = ["variable", "contrast", "by", "group", "estimate", "sd", "low_95", "high_95"]
     contrasts = [posterior.comparisons(group) for group in groups]
     comparisons = pd.concat(contrasts) if groups else pd.DataFrame(columns=columns)
     folders.write_table(comparisons, folder / COMPARISONS)
     if posterior.model.cohort.time is not None:
-        curves = [
-            posterior.predictions(group).rename(columns={group: "group"}) for group in groups
-        ] or [posterior.predictions().assign(group="all")]
-        names = ["group", *(name for name in curves[0] if name != "group")]
-        folders.write_table(pd.concat(curves)[names], folder / "curves.csv")
-        slopes = pd.concat([posterior.slopes(), *(posterior.slopes(by=group) for group in groups)])
-        folders.write_table(slopes, folder / "slopes.csv")
-        drawn = plots.mean_curves(posterior, groups[0] if groups else None)
-        folders.save_figure(drawn, folder / "curves.png")
+        shown = groups or (None,)
+        curves = [posterior.predictions(group) for group in shown]
+        folders.write_table(pd.concat(curves), folder / "curves.csv")
+        slopes = [posterior.slopes(by=group) for group in (None, *groups)]
+        folders.write_table(pd.concat(slopes), folder / "slopes.csv")
+        _, panels = style.panels(len(shown), 7.0, 4.2, 1)
+        for ax, group in zip(panels, shown, strict=True):
+            plots.mean_curves(posterior, group, ax=ax)
+        folders.save_figure(panels[0], folder / "curves.png")
     folders.write_table(posterior.users(), folder / "users.csv")
     folders.write_table(posterior.variance_shares(), folder / "shares.csv")
     folders.save_figure(plots.deviations(posterior)[0], folder / "users.png")

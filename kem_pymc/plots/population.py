@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kem_pymc.plots import style
-from kem_pymc.population.posterior import Over, PopulationPosterior
+from kem_pymc.population.posterior import EVERYBODY, Over, PopulationPosterior
 
 #: Largest number of users in a picture.
 MOST_USERS = 40
@@ -20,7 +20,7 @@ def mean_curves(
 ) -> Axes:
     """Draw the mean curve of the population or of each group, with its 95 % band, over the data.
 
-    Each user's points are joined by a thin line in the colour of the user's group.
+    Points of a user in the same group are joined by a thin line in the group's colour.
 
     Parameters
     ----------
@@ -35,25 +35,27 @@ def mean_curves(
     Axes
     """
     curves = posterior.predictions(by, over)
-    name = curves.columns[0 if by is None else 1]
+    name = curves.columns[2]
     beside, ax = ax is None, style.axes_or_new(ax, 7.0, 4.2)
-    groups = [(None, curves)] if by is None else list(curves.groupby(by, sort=False))
+    groups = list(curves.groupby("group", sort=False))
     colours = dict(zip([label for label, _ in groups], style.PALETTE * len(groups), strict=False))
     cohort = posterior.model.cohort
+    thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
     for x, y in zip(cohort.inputs, cohort.targets, strict=True):
-        label = None if by is None else posterior.label(by, x[0, cohort.features.index(by)])
         at = x[:, cohort.features.index(name)]
-        thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
-        ax.plot(at, y, color=colours[label], **thin)
+        level = 0 * y if by is None else x[:, cohort.features.index(by)]
+        for value in np.unique(level):
+            label, rows = EVERYBODY if by is None else posterior.label(by, value), level == value
+            ax.plot(at[rows], y[rows], color=colours[label], **thin)
     for label, curve in groups:
         colour: style.Style = {"color": colours[label]}
-        ax.plot(curve[name], curve["mean"], linewidth=2.2, label=label or "mean", **colour)
+        ax.plot(curve[name], curve["mean"], linewidth=2.2, label=label, **colour)
         ends = curve["low_95"], curve["high_95"]
         ax.fill_between(curve[name], *ends, alpha=0.25, linewidth=0, **colour)
     ax.set(xlabel=name, ylabel=cohort.target)
     ax.margins(x=0.01)
     if by is not None:
-        style.legend(ax, beside=beside)
+        style.legend(ax, beside=beside, title=by)
     return style.tidy(ax)
 
 
@@ -82,7 +84,7 @@ def comparisons(
     """
     over = posterior.model.cohort.time if over is None else over
     table = posterior.comparisons(variable, over=over)
-    name = table.columns[2]
+    name = table.columns[4]
     contrasts = list(table.groupby("contrast", sort=False))
     figure, panels = style.panels(len(contrasts), 3.4, 2.7, 3, figure, sharey=True)
     for ax, (contrast, rows) in zip(panels, contrasts, strict=True):

@@ -31,6 +31,9 @@ FINE = 50
 #: A user's deviation is unusual if it is larger than this many sds of users' deviations.
 UNUSUAL = 2.0
 
+#: Label of the group of an answer that isn't one by groups.
+EVERYBODY = "all"
+
 #: Values of a feature: its name, for values over its range, or a mapping from name to values.
 type Over = str | Mapping[str, Sequence[float]]
 
@@ -86,7 +89,8 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns `by`, `over`, ``mean``, ``low_95``, ``high_95``; without `user` also
+            Columns ``by`` and ``group`` (the name of the feature `by` and its level; empty and
+            "all" without it), `over`, ``mean``, ``low_95``, ``high_95``; without `user` also
             ``user_low_95`` and ``user_high_95``, between which the curve of a new user lies with
             probability .95.
 
@@ -117,10 +121,7 @@ class PopulationPosterior:
                 table["user_low_95"] = other["low_95"]
                 table["user_high_95"] = other["high_95"]
             table = table * self.model.target_sd + self.model.target_mean
-            table.insert(0, name, values)
-            if by is not None:
-                table.insert(0, by, label)
-            tables.append(table)
+            tables.append(_labelled(table, by, label, {name: values}))
         return pd.concat(tables, ignore_index=True)
 
     def comparisons(
@@ -148,9 +149,10 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns ``variable``, ``contrast`` ("treated - control"), `by` and `over` if given,
-            ``estimate``, ``sd``, ``low_95``, ``high_95``, and ``probability_of_direction``: the
-            probability that the difference has the sign of its median.
+            Columns ``variable``, ``contrast`` ("treated - control"), ``by`` and ``group`` as in
+            :meth:`predictions`, `over` if given, ``estimate``, ``sd``, ``low_95``, ``high_95``, and
+            ``probability_of_direction``: the probability that the difference has the sign of its
+            median.
 
         Raises
         ------
@@ -160,7 +162,7 @@ class PopulationPosterior:
         feature = self.model.shared.category(variable)
         if baseline is not None and over is None:
             raise InputError("{baseline} is a value of {over}. Give both.", baseline=..., over=...)
-        name, places = self._settings(over)
+        values, places = self._settings(over)
         pairs = _pairs(len(feature.values))
         tables = []
         for stratum, setting in self._strata(by):
@@ -175,11 +177,7 @@ class PopulationPosterior:
                     curve -= self._average(self.model.shared, rows, since)
                 curves.append(curve)
             for a, b in pairs:
-                table = self._summary(curves[b] - curves[a])
-                if name is not None:
-                    table.insert(0, name, [place[name] for place in places])
-                if by is not None:
-                    table.insert(0, by, stratum)
+                table = _labelled(self._summary(curves[b] - curves[a]), by, stratum, values)
                 table.insert(0, "contrast", f"{feature.labels[b]} - {feature.labels[a]}")
                 table.insert(0, "variable", variable)
                 tables.append(table)
@@ -203,8 +201,8 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns ``variable``, `by` and `over` if given, ``estimate``, ``sd``, ``low_95``,
-            ``high_95`` and ``probability_of_direction``.
+            Columns ``variable``, ``by`` and ``group`` as in :meth:`predictions`, `over` if given,
+            ``estimate``, ``sd``, ``low_95``, ``high_95`` and ``probability_of_direction``.
 
         Raises
         ------
@@ -214,7 +212,7 @@ class PopulationPosterior:
         feature = self._number(variable)
         variable = feature.name
         step = 1e-4 * (feature.high - feature.low)
-        name, places = self._settings(over)
+        values, places = self._settings(over)
         tables = []
         for label, setting in self._levels(by):
             curve = []
@@ -224,11 +222,7 @@ class PopulationPosterior:
                     for move in (step, -step)
                 ]
                 curve.append((ends[0] - ends[1]) / (2 * step))
-            table = self._summary(np.array(curve))
-            if name is not None:
-                table.insert(0, name, [place[name] for place in places])
-            if by is not None:
-                table.insert(0, by, label)
+            table = _labelled(self._summary(np.array(curve)), by, label, values)
             table.insert(0, "variable", variable)
             tables.append(table)
         return pd.concat(tables, ignore_index=True)
@@ -486,17 +480,17 @@ class PopulationPosterior:
         fine = np.linspace(feature.low, feature.high, FINE)
         return name, observed if len(observed) <= FINE else fine
 
-    def _settings(self, over: Over | None) -> tuple[str | None, list[dict[str, float]]]:
-        """Return a feature, and settings with each of its values; one empty setting for none."""
+    def _settings(self, over: Over | None) -> tuple[dict[str, np.ndarray], list[dict[str, float]]]:
+        """Return a feature's values by its name, and a setting with each; one empty for none."""
         if over is None:
-            return None, [{}]
+            return {}, [{}]
         name, values = self._over(over)
-        return name, [{name: float(value)} for value in values]
+        return {name: values}, [{name: float(value)} for value in values]
 
     def _levels(self, by: str | None) -> list[tuple[str, dict[str, float]]]:
         """Return the label of each level, and the setting of its curve."""
         if by is None:
-            return [("", {})]
+            return [(EVERYBODY, {})]
         feature = self.model.shared.category(by)
         levels = zip(feature.labels, feature.values, strict=True)
         return [(label, {by: float(value)}) for label, value in levels]
@@ -504,10 +498,19 @@ class PopulationPosterior:
     def _strata(self, by: str | None) -> list[tuple[str, np.ndarray | None]]:
         """Return the label of each level, and which rows have it."""
         if by is None:
-            return [("", None)]
+            return [(EVERYBODY, None)]
         feature, column = self.model.shared.category(by), self.model.cohort.features.index(by)
         levels = zip(feature.labels, feature.values, strict=True)
         return [(label, self._rows[:, column] == value) for label, value in levels]
+
+
+def _labelled(
+    table: pd.DataFrame, by: str | None, group: str, over: Mapping[str, np.ndarray]
+) -> pd.DataFrame:
+    """Return a table after the columns that all answers have: by, group, and a feature's values."""
+    for name in {*over} & {"variable", "contrast", "by", "group", *table}:
+        raise InputError(f"{name!r} is the name of a column of the answer. Rename the feature.")
+    return pd.DataFrame({"by": by or "", "group": group, **over}, index=table.index).join(table)
 
 
 def _pairs(levels: int) -> list[tuple[int, int]]:

@@ -1,7 +1,9 @@
 """``kem effects``."""
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.image import imread
 
 from tests.cli.conftest import fine, refused, run
 from tests.population.conftest import trial_posterior  # noqa: F401
@@ -23,8 +25,8 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_p
     out = tmp_path / "effects"
     said = fine("effects", "--data", visits, *COLUMNS, "--by", "arm", "--out", out)
     pairs = pd.read_csv(out / "comparisons.csv")
-    first = ["variable", "contrast", "estimate", "sd", "low_95", "high_95"]
-    assert list(pairs)[:6] == first
+    first = ["variable", "contrast", "by", "group", "estimate", "sd", "low_95", "high_95"]
+    assert list(pairs)[:8] == first
     assert list(pairs["contrast"]) == ["low - high", "placebo - high", "placebo - low"]
     # One more visit of 68 changes little.
     assert pairs["estimate"].to_numpy() == pytest.approx(
@@ -32,7 +34,7 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_p
     )
     assert f"placebo - high is {pairs['estimate'][1]:.3g} (95 % interval " in said
     curves = pd.read_csv(out / "curves.csv")
-    assert list(curves)[:5] == ["group", "week", "mean", "low_95", "high_95"]
+    assert list(curves)[:6] == ["by", "group", "week", "mean", "low_95", "high_95"]
     assert len(curves) == 3 * 6
     assert pd.read_csv(out / "shares.csv")["share"].sum() == pytest.approx(1)
     assert set(pd.read_csv(out / "users.csv")["user"]) == {*trial()["user"], "once"}
@@ -56,3 +58,54 @@ def test_groups_that_cannot_be_compared_are_refused(visits, tmp_path, by, messag
     command = ("effects", "--data", visits, *COLUMNS, "--by", by, "--out", tmp_path / "new")
     assert message in refused(run(*command))
     assert not (tmp_path / "new").exists()
+
+
+def test_every_group_feature_has_its_rows_and_its_panel(visits, tmp_path):
+    """Fails where levels of two features can't be told apart, or only the first is drawn."""
+    table = pd.read_csv(visits)
+    table["sex"] = table["user"].map(dict(zip(table["user"].unique(), "fm" * 7, strict=False)))
+    table.to_csv(visits, index=False)
+    fine("effects", "--data", visits, *COLUMNS, "--out", tmp_path / "two")
+    found = {
+        name: pd.read_csv(tmp_path / "two" / f"{name}.csv", keep_default_na=False)
+        for name in ("comparisons", "curves", "slopes")
+    }
+    arms = [("arm", "high"), ("arm", "low"), ("arm", "placebo")]
+    groups = [*arms, ("sex", "f"), ("sex", "m")]
+    rows = {name: list(zip(t["by"], t["group"], strict=True)) for name, t in found.items()}
+    assert rows["slopes"] == [("", "all"), *groups]
+    assert list(dict.fromkeys(rows["curves"])) == groups
+    assert set(rows["comparisons"]) == {("", "all")}
+    assert list(found["comparisons"]["variable"]) == ["arm"] * 3 + ["sex"]
+    height, width = imread(tmp_path / "two" / "curves.png").shape[:2]
+    assert height > width  # of one panel .6 times the width
+
+
+def test_without_the_time_nothing_is_said_of_it(visits, tmp_path):
+    """Least squares of users' means is the reference, as all have three visits here.
+
+    Fails where what is said or written needs the time.
+    """
+    table = trial().groupby("user").head(3)
+    table.to_csv(visits, index=False)
+    out = tmp_path / "effects"
+    said = fine("effects", "--data", visits, *COLUMNS, "--features", "arm,base", "--out", out)
+    names = "comparisons.csv", "users.csv", "shares.csv", "users.png", "shares.png"
+    assert {path.name for path in out.iterdir()} == {*names}
+    means = table.groupby("user").agg({"y": "mean", "arm": "first", "base": "first"})
+    design = [means["arm"] == arm for arm in ("high", "low", "placebo")]
+    high, low, placebo, _ = np.linalg.lstsq(np.column_stack([*design, means["base"]]), means["y"])[
+        0
+    ]
+    found = pd.read_csv(out / "comparisons.csv")["estimate"]
+    assert found.to_numpy() == pytest.approx([low - high, placebo - high, placebo - low], abs=1e-4)
+    users = pd.read_csv(out / "users.csv")
+    assert list(users) == ["user", "level", "level_low_95", "level_high_95", "unusual"]
+    parts = pd.read_csv(out / "shares.csv")["part"]
+    assert list(parts) == ["arm", "base", "personal level", "noise"]
+    sentences = said.split("Features: ")[1].splitlines()[1:]
+    assert [line.split(" is ")[0] for line in sentences[:3]] == [
+        f"In arm, {pair}" for pair in ("low - high", "placebo - high", "placebo - low")
+    ]
+    assert sentences[3].startswith("Of the variance of y: ")
+    assert "week" not in said

@@ -55,7 +55,7 @@ def test_estimates_and_standard_errors_are_those_of_lme4(at_reml):
         assert abs(row["estimate"] - estimate) < 1e-5 * error
         assert row["sd"] == pytest.approx(error, rel=1e-5)
         assert row["high_95"] - row["estimate"] == pytest.approx(1.959963985 * error, rel=1e-5)
-    curve = at_reml.predictions("arm", {"week": [5]}).set_index("arm").loc["high"]
+    curve = at_reml.predictions("arm", {"week": [5]}).set_index("group").loc["high"]
     assert curve["mean"] == pytest.approx(MEAN[0], abs=1e-5 * MEAN[1])
     assert curve["high_95"] - curve["mean"] == pytest.approx(1.959963985 * MEAN[1], rel=1e-5)
 
@@ -73,7 +73,7 @@ def test_a_users_curve_is_that_of_the_group_plus_the_users_own(at_reml):
     model = at_reml.model
     base = model.cohort.inputs[0][0, 2]
     own = at_reml.predictions(over=at, user="u00")["mean"].to_numpy()
-    arm = at_reml.predictions("arm", at).set_index("arm").loc["placebo", "mean"].to_numpy()
+    arm = at_reml.predictions("arm", at).set_index("group").loc["placebo", "mean"].to_numpy()
     arm = arm + BASE[0] * (base - np.concatenate(model.cohort.inputs)[:, 2].mean())
     week = model.shared.feature("week").mean
     level, line = USERS[0]

@@ -140,12 +140,12 @@ def test_shares_add_up_and_are_the_variances_of_simulated_functions(trial_poster
 def test_curves_differences_and_slopes_agree_with_each_other(trial_posterior):
     """Differences and slopes are those of curves; changes since a week are zero there."""
     at = {"week": [0.0, 2.0, 2.002]}
-    curves = trial_posterior.predictions("arm", at).set_index(["arm", "week"])["mean"]
+    curves = trial_posterior.predictions("arm", at).set_index(["group", "week"])["mean"]
     pairs = trial_posterior.comparisons("arm", over=at).set_index(["contrast", "week"])["estimate"]
     for week in at["week"]:
         difference = curves["placebo", week] - curves["low", week]
         assert pairs["placebo - low", week] == pytest.approx(difference)
-    slopes = trial_posterior.slopes(by="arm", over={"week": [2.001]}).set_index("arm")["estimate"]
+    slopes = trial_posterior.slopes(by="arm", over={"week": [2.001]}).set_index("group")["estimate"]
     rise = (curves["low", 2.002] - curves["low", 2.0]) / 0.002
     assert slopes["low"] == pytest.approx(rise, rel=1e-4)
     changes = trial_posterior.comparisons("arm", over=at, baseline=0.0).set_index(
@@ -155,7 +155,7 @@ def test_curves_differences_and_slopes_agree_with_each_other(trial_posterior):
     change = pairs["placebo - low", 2.0] - pairs["placebo - low", 0.0]
     assert changes.loc[("placebo - low", 2.0), "estimate"] == pytest.approx(change, abs=1e-6)
     strata = trial_posterior.comparisons("arm", by="arm")
-    assert list(strata["arm"].unique()) == ["high", "low", "placebo"]
+    assert list(strata["group"].unique()) == ["high", "low", "placebo"]
 
 
 def test_terms_that_matter_are_told_from_those_that_do_not(mixed):
@@ -188,6 +188,14 @@ def test_priors_can_be_replaced(mixed):
     assert found.weights @ found.draws["noise.sd"] == pytest.approx(0.9, abs=0.03)
 
 
+def called(posterior, time):
+    """Return a posterior given one draw, whose time has another name."""
+    cohort = replace(posterior.model.cohort, features=(time, "arm", "base"), time=time)
+    model = kem.PopulationModel(cohort, [time], ["level"])
+    draws = {"personal level.sd": np.ones(1), "noise.sd": np.ones(1)}
+    return kem.population.PopulationPosterior(model, draws, np.ones(1), -np.inf, np.nan)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -197,6 +205,8 @@ def test_priors_can_be_replaced(mixed):
         (lambda p: p.comparisons("arm", baseline=0.0), "Give both"),
         (lambda p: p.predictions(user="nobody"), "no user 'nobody'"),
         (lambda p: p.compare("arm"), "isn't a term that can be left out"),
+        (lambda p: called(p, "sd").slopes(over="sd"), "'sd' is the name of a column of the answer"),
+        (lambda p: called(p, "group").slopes(over="group"), "'group' is the name of a column"),
         (lambda p: type(p.model)(p.model.cohort, ["dose"]), "no feature 'dose'"),
         (lambda p: type(p.model)(p.model.cohort, ["s(arm)"]), "is a category"),
         (lambda p: type(p.model)(p.model.cohort, ["week", "week"]), "repeat one"),

@@ -113,7 +113,7 @@ def population(posterior: PopulationPosterior) -> Content:
             title = f"Differences between levels of {group} over {cohort.time}, with 95 % bands"
             pictures.append((svg(plots.comparisons(posterior, group), title), title))
     for group in groups:
-        frame = posterior.comparisons(group).drop(columns="variable")
+        frame = posterior.comparisons(group).drop(columns=["variable", "by", "group"])
         caption = f"Differences between levels of {group} in {cohort.target}"
         tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], ".3g")))
     shown = "Deviations of users from what users share, with 95 % intervals"

@@ -1,0 +1,26 @@
+"""Pictures of a population model's answers."""
+
+import numpy as np
+from matplotlib.colors import to_hex
+
+import kem_pymc as kem
+from kem_pymc import plots
+from tests.population.trial import cohort_of, trial
+
+
+def test_points_have_the_colour_of_the_group_they_were_in():
+    """Of users who change groups, as in a crossover trial, too."""
+    table = trial().drop(columns="base")
+    late = table["week"] > 2
+    table["arm"] = np.where(late == (table["user"] > "u05"), "a", "b")
+    model = kem.PopulationModel(cohort_of(table), ["arm", "week"], ["level"])
+    draws = {"personal level.sd": np.ones(1), "noise.sd": np.ones(1)}
+    posterior = kem.population.PopulationPosterior(model, draws, np.ones(1), -np.inf, np.nan)
+    ax = plots.mean_curves(posterior, "arm")
+    colours = {line.get_label(): to_hex(line.get_color()) for line in ax.lines[-2:]}
+    assert set(colours) == {"a", "b"}
+    drawn = [
+        (*point, to_hex(line.get_color())) for line in ax.lines[:-2] for point in line.get_xydata()
+    ]
+    expected = [(row.week, row.y, colours[row.arm]) for row in table.itertuples()]
+    assert sorted(drawn) == sorted(expected)
