@@ -3,6 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from kem_pymc.kernels.prose import named
+from kem_pymc.plots import components
+
 
 def test_path(found):
     table = found.path
@@ -25,3 +28,17 @@ def test_selection_averages_over_models_by_score(found):
     assert min(weights.values()) >= 0.01
     assert sum(row.weight for row in rows) > 0.9
     assert str(found.selection.composition) == f"CONST + {found.best}"
+
+
+def test_the_picture_of_components_has_the_weight_of_the_model_that_it_names(found):
+    """Of all models that were evaluated and all optima: less than half of it is that of the best.
+
+    A weight among the rows that predictions average over, or of one optimum, would differ.
+    """
+    title, weight = components(found.selection)[0].get_title().split("\nweight ")
+    modes = {e.model: [mode.score for mode in e.modes] for e in found.evaluations}
+    scores = {model: np.exp(parts).sum() for model, parts in modes.items()}
+    expected = scores[str(found.best)] / sum(scores.values())
+    assert expected < 0.95
+    assert weight == f"{expected:.0%}"
+    assert title.replace("\xa0", " ") == f"{named(found.selection.composition, ['x'])}, 40 points"
