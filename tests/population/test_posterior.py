@@ -14,20 +14,8 @@ import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.population.hyperparameters import scales
 from kem_pymc.population.shares import shares
+from tests.population.dense import ARMS, ROWS, TARGETS, answers, covariances, standardised
 from tests.population.trial import cohort_of, trial
-
-
-def dense(model, values):
-    """Return columns, prior covariance of targets without noise, and scaled targets."""
-    every = scales(model.shared, model.personal, {n: np.array([v]) for n, v in values.items()})
-    inputs = model.cohort.inputs
-    shared = np.concatenate([model.shared(x) for x in inputs]) * every.shared[0]
-    personal = [model.personal(x) @ every.personal[0] for x in inputs]
-    user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])
-    own = np.concatenate(personal)
-    covariance = shared @ shared.T + (own @ own.T) * (user[:, None] == user)
-    y = (np.concatenate(model.cohort.targets) - model.target_mean) / model.target_sd
-    return covariance, y, user
 
 
 def test_the_likelihood_is_that_of_a_normal_distribution(trial_posterior):
@@ -38,9 +26,12 @@ def test_the_likelihood_is_that_of_a_normal_distribution(trial_posterior):
     for h, (name, value) in zip(model.hyperparameters, point.items(), strict=True):
         positive = name.endswith("_log__")
         natural[h.name] = float(np.exp(value) if positive else np.tanh(value / 2))
-    covariance, y, _ = dense(model, natural)
-    covariance += natural["noise.sd"] ** 2 * np.eye(len(y))
-    expected = multivariate_normal(np.zeros(len(y)), covariance).logpdf(y)
+    arm = (ROWS["arm"].to_numpy()[:, None] == ROWS["arm"].to_numpy()) - 1 / 3
+    week, base = (standardised(ROWS, name) for name in ("week", "base"))
+    diffuse = (1 + arm) * (1 + np.outer(week, week)) + np.outer(base, base)
+    covariance = sum(covariances(natural, ROWS, ROWS)) + 1e6 * diffuse
+    covariance += natural["noise.sd"] ** 2 * np.eye(len(TARGETS))
+    expected = multivariate_normal(np.zeros(len(TARGETS)), covariance).logpdf(TARGETS)
     arrays = {name: np.array([value]) for name, value in natural.items()}
     assert model.log_likelihood(arrays, model.products)[0] == pytest.approx(expected, abs=1e-6)
     log_prior = sum(float(pm.logp(h.prior, natural[h.name]).eval()) for h in model.hyperparameters)
@@ -193,6 +184,75 @@ def test_curves_differences_and_slopes_agree_with_each_other(trial_posterior):
     assert changes.loc[("placebo - low", 2.0), "estimate"] == pytest.approx(change, abs=1e-6)
     strata = trial_posterior.comparisons("arm", by="arm")
     assert list(strata["group"].unique()) == ["high", "low", "placebo"]
+
+
+@pytest.fixture(scope="module")
+def few(trial_posterior):
+    """A posterior of ten draws with unequal weights."""
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(1000, 10, p=trial_posterior.weights)
+    draws = {name: values[chosen] for name, values in trial_posterior.draws.items()}
+    return replace(trial_posterior, draws=draws, weights=rng.dirichlet(np.full(10, 2.0)))
+
+
+def cells(user, weeks):
+    """Return the trial's rows with every arm and each of some weeks, and averages over them."""
+    n, every = len(ROWS), [(arm, week) for arm in ARMS for week in weeks]
+    points = [ROWS.assign(arm=arm, week=week, user=user) for arm, week in every]
+    averages = np.kron(np.eye(len(every)), np.full(n, 1 / n))
+    return pd.concat(points, ignore_index=True), averages, every
+
+
+def test_users_deviate_as_in_a_dense_normal(few):
+    """Levels, lines, intervals, and probabilities beyond two sds, of three users.
+
+    With a limit of 1.9 sds the largest probability would be .04 higher.
+    """
+    found = few.users().set_index("user")
+    week = ROWS["week"] - ROWS["week"].mean()
+    own = np.array([np.full(len(ROWS), 1 / len(ROWS)), week / (week @ week)])
+    for user in (found.index[0], found.index[4], found.index[-1]):
+        points = ROWS.assign(user=user)
+        (centre, _, low, high), (mean, variance, prior) = answers(few, points, 0 * own, own)
+        for i, name in enumerate(("level", "line")):
+            row = found.loc[user, [name, f"{name}_low_95", f"{name}_high_95"]]
+            expected = centre[i], low[i], high[i]
+            assert row.to_numpy(dtype=float) == pytest.approx(expected, abs=1e-5)
+        within = norm(mean, np.sqrt(variance))
+        inside = within.cdf(2 * prior) - within.cdf(-2 * prior)
+        unusual = few.weights @ (1 - inside)
+        assert found.loc[user, "unusual"] == pytest.approx(unusual.max(), abs=1e-6)
+
+
+def test_the_curve_of_a_new_user_is_that_of_a_dense_normal(few):
+    """Of a user beside those of the trial; bands of the mean alone are half as wide."""
+    weeks = [0.0, 2.5]
+    table = few.predictions("arm", {"week": weeks})
+    points, averages, every = cells("new", weeks)
+    assert list(zip(table["group"], table["week"], strict=True)) == every
+    for own, prefix in ((0.0, ""), (1.0, "user_")):
+        (centre, _, low, high), _ = answers(few, points, averages, own * averages)
+        mean = few.model.target_mean
+        assert table["mean"].to_numpy() == pytest.approx(centre + mean, abs=1e-5)
+        assert table[f"{prefix}low_95"].to_numpy() == pytest.approx(low + mean, abs=1e-5)
+        assert table[f"{prefix}high_95"].to_numpy() == pytest.approx(high + mean, abs=1e-5)
+
+
+def test_differences_of_changes_are_those_of_a_dense_normal(few):
+    """Averaged over the other features of all rows, and over the draws."""
+    weeks = [0.0, 1.0, 5.0]
+    table = few.comparisons("arm", over={"week": weeks[1:]}, baseline=0.0)
+    points, averages, every = cells("nobody", weeks)
+    place = {cell: averages[i] for i, cell in enumerate(every)}
+    changes = {cell: place[cell] - place[cell[0], 0.0] for cell in every}
+    pairs = [(*row.contrast.split(" - "), row.week) for row in table.itertuples()]
+    common = np.array([changes[b, week] - changes[a, week] for b, a, week in pairs])
+    expected, (mean, variance, _) = answers(few, points, common, 0 * common)
+    found = table[["estimate", "sd", "low_95", "high_95"]].to_numpy().T
+    assert found == pytest.approx(expected, abs=1e-5)
+    positive = few.weights @ norm(mean, np.sqrt(variance)).sf(0)
+    direction = table["probability_of_direction"].to_numpy()
+    assert direction == pytest.approx(np.maximum(positive, 1 - positive), abs=1e-6)
 
 
 def test_terms_that_matter_are_told_from_those_that_do_not(mixed):
