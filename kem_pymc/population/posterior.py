@@ -268,8 +268,8 @@ class PopulationPosterior:
             which["line"] = away @ own / (away @ away)
         table = pd.DataFrame({"user": list(model.cohort.users)})
         unusual = np.zeros(len(table))
-        for name, functional in which.items():
-            mean, variance = self._of_users(functional)
+        every = self._of_users(np.array(list(which.values())))
+        for (name, functional), mean, variance in zip(which.items(), *every, strict=True):
             bounds = normal_mixture(mean, variance, self.weights) * model.target_sd
             table[name] = bounds["mean"]
             table[f"{name}_low_95"], table[f"{name}_high_95"] = bounds["low_95"], bounds["high_95"]
@@ -421,23 +421,22 @@ class PopulationPosterior:
         L G'(V_y - V_H T w) and the covariance L (I - G'G) L'.
         """
         products, (means, roots) = self.model.products.take([user]), self._weights
-        white, _ = products.white(self._scales)
-        spread = products.own[0, : products.ranks[0]] @ self._scales.personal
-        noise = (self._scales.noise**2)[:, None, None]
-        factor = np.linalg.cholesky(spread @ spread.mT + noise * np.eye(spread.shape[1]))
+        both = np.concatenate([products.own, products.common], axis=-1)
+        white, _ = replace(products, common=both).white(self._scales)
+        q = own.shape[1]
         own = own @ self._scales.personal
-        onto = own @ np.linalg.solve(factor, spread).mT
-        columns = common - onto @ white[..., :-1]
+        onto = own @ (white[..., :q] @ self._scales.personal).mT
+        columns = common - onto @ white[..., q:-1]
         mean = (columns @ means[:, :, None] + onto @ white[..., -1:])[..., 0]
-        variance = ((roots @ columns.mT) ** 2).sum(axis=1)
+        variance = ((columns @ roots.mT) ** 2).sum(axis=-1)
         variance += (own**2).sum(axis=-1) - (onto**2).sum(axis=-1)
         return mean, variance
 
     def _of_users(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (S, U) of each user's own function with columns (q,)."""
+        """Return means and variances (k, S, U) of users' own functions with columns (k, q)."""
         nothing = np.zeros((1, self.model.shared.size))
-        every = [self._of_user(u, nothing, own[None]) for u in range(self.model.cohort.n_users)]
-        mean, variance = (np.hstack(values) for values in zip(*every, strict=True))
+        every = [self._of_user(u, nothing, own) for u in range(self.model.cohort.n_users)]
+        mean, variance = np.array(every).transpose(1, 3, 2, 0)
         return mean, variance
 
     @cached_property

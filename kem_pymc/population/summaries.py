@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-#: Number of halvings with which a quantile is found, and the sds that hold it (by Cantelli, 6.3).
-HALVINGS, REACH = 36, 7.0
+from kem_pymc.gp.mixture import Mixture
 
 
 def normal_mixture(mean: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
@@ -26,22 +25,9 @@ def normal_mixture(mean: np.ndarray, variance: np.ndarray, weights: np.ndarray) 
         Columns ``mean``, ``sd``, ``low_95``, ``high_95`` and ``positive``, the probability of
         positive values, with k rows.
     """
-    sd = np.sqrt(np.maximum(variance, 1e-300))
-    centre = weights @ mean
-    spread = np.sqrt(weights @ (variance + (mean - centre) ** 2))
-
-    def below(x: np.ndarray) -> np.ndarray:
-        return weights @ ndtr((x - mean) / sd)
-
-    ends = []
-    for level in (0.025, 0.975):
-        low, high = centre - REACH * spread, centre + REACH * spread
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            too_low = below(middle) < level
-            low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
-        ends.append((low + high) / 2)
-    columns = centre, spread, *ends, 1 - below(np.zeros_like(centre))
+    mixture = Mixture(weights, mean, np.sqrt(np.maximum(variance, 1e-300)))
+    ends = mixture.quantile(0.025), mixture.quantile(0.975)
+    columns = *mixture.moments(), *ends, 1 - mixture.cdf(np.zeros(mean.shape[1]))
     names = "mean", "sd", "low_95", "high_95", "positive"
     return pd.DataFrame(dict(zip(names, columns, strict=True)))
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from kem_pymc.gp.mixture import Mixture
@@ -34,5 +35,15 @@ def test_crps_is_the_integral_that_defines_it(y):
 
 @pytest.mark.parametrize("probability", [0.025, 0.5, 0.975])
 def test_quantiles_invert_the_distribution(probability):
-    quantile = MIXTURE.quantile(probability)
-    assert MIXTURE.cdf(quantile)[0] == pytest.approx(probability, abs=1e-9)
+    """Against Brent's method; also of equal parts, parts far apart, and one that is nearly a point.
+
+    Fails where steps end early, or leave the range between which the quantile is.
+    """
+    means = np.array([MEANS, [2, 2, 2], [-1e3, 0, 1e3], [0, 0, 0]])
+    sds = np.array([SDS, [1, 1, 1], [1, 0.1, 1], [1e-9, 1, 1]])
+    expected = [
+        brentq(lambda y, m=m, s=s: WEIGHTS @ norm(m, s).cdf(y) - probability, -2e3, 2e3, xtol=1e-12)
+        for m, s in zip(means, sds, strict=True)
+    ]
+    found = Mixture(WEIGHTS, means.T, sds.T).quantile(probability)
+    assert found == pytest.approx(expected, abs=1e-9)
