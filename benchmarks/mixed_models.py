@@ -64,7 +64,7 @@ def at_reml(model: kem.PopulationModel, entry: Mapping[str, Any]) -> PopulationP
     draws = {"personal level.sd": reml["sd_level"] / sd, "noise.sd": reml["noise"] / sd}
     if "sd_slope" in reml:
         draws[f"personal {time}.sd"] = reml["sd_slope"] * model.shared.feature(time).sd / sd
-        draws["correlation"] = reml["correlation"]
+        draws[f"personal {time}.correlation"] = reml["correlation"]
     arrays = {name: np.array([value]) for name, value in draws.items()}
     return PopulationPosterior(model, arrays, np.ones(1), -np.inf, np.nan)
 

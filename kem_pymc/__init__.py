@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kem_pymc import priors as priors
     from kem_pymc import search as search
     from kem_pymc import selection as selection
-    from kem_pymc import shared as shared
     from kem_pymc.data import datasets as datasets
     from kem_pymc.data.cohort import Cohort as Cohort
     from kem_pymc.data.scaling import Scaling as Scaling
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
     from kem_pymc.model.cluster_model import ClusterModel as ClusterModel
     from kem_pymc.model.evolution_model import EvolutionModel as EvolutionModel
     from kem_pymc.plots.report.report import report as report
+    from kem_pymc.population.fixed_mean import FixedMean as FixedMean
+    from kem_pymc.population.shared_part import learn_shared as learn_shared
     from kem_pymc.priors.population import population_parameter as population_parameter
     from kem_pymc.priors.table import Priors as Priors
     from kem_pymc.runs.sampling import resume as resume
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from kem_pymc.selection.scores import scores as scores
     from kem_pymc.selection.selection import Selection as Selection
     from kem_pymc.selection.two_level import TwoLevelSelector as TwoLevelSelector
-    from kem_pymc.shared.choice import learn_shared as learn_shared
 
     __version__: str
 
@@ -85,7 +85,8 @@ _HOMES = {
     "TwoLevelSelector": "selection.two_level",
     "diagnose": "diagnostics.diagnosis",
     "final_model": "model.ablations",
-    "learn_shared": "shared.choice",
+    "FixedMean": "population.fixed_mean",
+    "learn_shared": "population.shared_part",
     "population_parameter": "priors.population",
     "register_kernel": "kernels.base",
     "report": "plots.report.report",
@@ -101,7 +102,7 @@ _PACKAGES = {
     name.rpartition(".")[2]: name
     for name in (
         *("bandits", "data.datasets", "diagnostics", "errors", "evolutions", "gp", "kernels"),
-        *("lifelong", "model", "plots", "population", "priors", "search", "selection", "shared"),
+        *("lifelong", "model", "plots", "population", "priors", "search", "selection"),
     )
 }
 

@@ -41,7 +41,17 @@ def test_there_are_eight():
     assert [path.stem[:2] for path in NOTEBOOKS] == [f"{number}_" for number in range(1, 9)]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+#: Notebooks that sample for a minute even when small, by their numbers.
+LONG = ("4", "6", "8")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem[0] in LONG))
+        for path in NOTEBOOKS
+    ],
+)
 @pytest.mark.newcomer
 def test_notebook_runs(path, outcomes):
     outcome = executed(path, outcomes)

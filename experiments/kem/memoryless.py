@@ -13,7 +13,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.batched import of_one_user
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels

@@ -96,10 +96,10 @@ Interactions = Annotated[bool, _model(None, "Add products of the base kernels.",
 Shared = Annotated[
     str | None,
     _model(
-        "auto|none|KERNELS",
-        "Function that all users share, in addition to each user's own. auto (default): a line, a "
-        "smooth function or a sum of curves, if it improves predictions of pilot users from the "
-        'others; none; or a sum of candidates, like "CONST + SE0".',
+        "auto|none|TERMS",
+        "Function that all users share, in addition to each user's own. auto (default): lines, "
+        "smooth functions of each feature or of all, if they improve predictions of pilot users "
+        'from the others; none; linear, additive or smooth; or terms, like "day + s(day)".',
     ),
 ]
 Feedback = Annotated[

@@ -101,7 +101,7 @@ def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
 def shared(model: "EvolutionModel") -> None:
     """Print what the users of a model share or, if nothing, which features have no effect."""
     if model.shared is not None:
-        info(model.shared.describe(model.cohort.features))
+        info(str(model.shared))
         return
     looked_at = {d for candidate in model.pool for d in candidate.dimensions}
     idle = [model.cohort.features[d] for d in sorted(model.cohort.constant - looked_at)]

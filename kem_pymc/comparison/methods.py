@@ -18,6 +18,7 @@ from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors
 from kem_pymc.runs.sampling import sample
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
@@ -26,7 +27,6 @@ from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.two_level import TwoLevelSelector
-from kem_pymc.shared.choice import SharedPart
 
 #: Name of the evolutions that were learned under the assumption that users share nothing.
 UNSHARED = "unshared"
@@ -242,9 +242,8 @@ class TwoLevelMethod(Method):
 
     def selector(self, training: Training) -> Selector:
         """Fit the model; see :class:`kem_pymc.selection.two_level.TwoLevelSelector`."""
-        floor = training.priors.noise_floor
-        options: dict[str, Any] = {"scaling": training.scaling, "noise_floor": floor}
-        return TwoLevelSelector.learn(training.pilot, **options | self.options)
+        options = {"scaling": training.scaling} | self.options
+        return TwoLevelSelector.learn(training.pilot, **options)
 
 
 @register("ARD", options={"fit": "pilot"})

@@ -15,11 +15,11 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.priors import Priors
 from kem_pymc.selection.online import select_online_for_user
 from kem_pymc.selection.scores import points_to_predict, predictive_scores, row_of
 from kem_pymc.selection.selector import Selector
-from kem_pymc.shared.choice import learn_shared
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class ComparisonTask:
             scaling = Scaling.unit(pilot, study.transform)
         shared = None
         if method.shared:
-            data, noise = scaling.apply(pilot), plain.noise_floor
-            shared = cached((data.digest(), noise), lambda: learn_shared(data, noise_floor=noise))
+            data = scaling.apply(pilot)
+            shared = cached(data.digest(), lambda: learn_shared(data))
             priors = method.priors(study.priors, pool, shared.unexplained)
         training = Training(pilot, pool, priors, scaling, shared, self.scale.sampling, self.seed)
         self.learn(training, plain)

@@ -17,8 +17,8 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.from_posterior import read_shared
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors
-from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from xarray import DataTree

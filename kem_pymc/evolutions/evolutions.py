@@ -24,9 +24,9 @@ from kem_pymc.evolutions.from_posterior import (
     study_settings,
 )
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
-from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.mean_process import MeanProcess
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -193,7 +193,7 @@ class Evolutions(Displayed):
         settings = study_settings(idata)
         shared, process = read_shared(idata, settings), None
         if shared is not None:
-            process = shared.process if without is None else shared.posterior.without(without)
+            process = shared.process if without is None else shared.without[without]
         pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
         clusters, kept = read_clusters(idata, pool, max_draws, weights, without)
         concentration: float | tuple[float, ...] = settings["concentration"]

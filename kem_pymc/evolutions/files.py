@@ -27,9 +27,9 @@ from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.mean_process import MeanProcess
 
 #: Version 2 added the part that users share.
 SCHEMA_VERSION = 2
@@ -130,14 +130,21 @@ class _Settings(_Strict, extra="allow"):
     likelihood_power: Number = 1.0
 
 
-class _Kernel(_Strict):
-    composition: Text
-    hyperparameters: dict[Text, Number]
-    inducing: Annotated[list[list[Number]], Field(max_length=FEATURES)]
+class _Feature(_Strict):
+    name: Text
+    labels: list[Text]
+    values: list[Number]
+    mean: Number
+    sd: Number
+    low: Number
+    high: Number
 
 
 class _Shared(_Strict):
-    kernel: _Kernel
+    features: list[_Feature]
+    terms: Annotated[list[Text], Field(min_length=1, max_length=FEATURES)]
+    smooths: dict[Text, list[Number]]
+    points: dict[Text, Annotated[list[list[Number]], Field(max_length=FEATURES)]]
     weights: Annotated[list[Number], Field(max_length=2 * FEATURES)]
     root: list[list[Number]]
 
@@ -154,26 +161,16 @@ class _Shared(_Strict):
         Raises
         ------
         InputError
-            If values, inducing points or weights aren't those of its kernel.
+            If features, terms, kernels, inducing points or weights contradict each other.
         """
-        kernel = self.kernel
-        for h in Composition.parse(kernel.composition, dimension).hyperparameters:
-            value = kernel.hyperparameters.get(h.name)
-            if value is None or (h.positive and not value > 0):
-                raise InputError(
-                    f"The shared part has the value {value} for {h.name}. "
-                    "Give a number, positive unless it is a shift."
-                )
-        widths = {len(row) for row in kernel.inducing}
-        if widths - {dimension}:
+        if len(self.features) != dimension:
             raise InputError(
-                f"The shared part has inducing points with {max(widths)} coordinates. "
-                f"Give {dimension}, one for each feature."
+                f"The shared part has {len(self.features)} features. Give {dimension}."
             )
-        process = MeanProcess.from_dict(self.model_dump(), dimension)
-        if process.kernel.size != len(process.weights):
+        process = MeanProcess.from_dict(self.model_dump())
+        if process.design.size != len(process.weights):
             raise InputError(
-                f"The shared part has {len(process.weights)} weights and {process.kernel.size} "
+                f"The shared part has {len(process.weights)} weights and {process.design.size} "
                 "basis functions. Give one weight for each function."
             )
         return process

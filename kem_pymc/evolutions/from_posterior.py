@@ -17,8 +17,8 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.shared_functions import ARRAYS
 from kem_pymc.population import PopulationModel, PopulationPosterior
-from kem_pymc.shared.choice import SharedPart
-from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+from kem_pymc.population.mean_process import MeanProcess, read
+from kem_pymc.population.shared_part import SharedPart
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -189,15 +189,17 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     data = settings.get("shared")
     if data is None:
         return None
-    inducing, precision, shift, features, targets = (
+    weights, root, every_weights, every_root = (
         _values(idata, name, dims, "constant_data") for name, dims in ARRAYS.items()
     )
-    kernel = {**data["kernel"], "inducing": inducing.tolist()}
-    model = TwoLevel.from_dict({**data, "kernel": kernel}, settings["dimension"])
-    contributions = list(zip(features, targets, strict=True))
-    users = tuple(idata["constant_data"]["shared_features"].coords["user"].values.tolist())
-    posterior = SharedPosterior(model, precision, shift, contributions)
-    return SharedPart(posterior, users, {}, data["unexplained"])
+    design, smooths = read(data)
+    process = MeanProcess(design, smooths, weights, root)
+    without = [
+        MeanProcess(design, smooths, *values)
+        for values in zip(every_weights, every_root, strict=True)
+    ]
+    users = tuple(idata["constant_data"]["shared_weights_without"].coords["user"].values.tolist())
+    return SharedPart(process, without, users, {}, data["unexplained"])
 
 
 def spread_draws(

@@ -8,7 +8,7 @@ import numpy as np
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.kernels.library import kernels
 
 

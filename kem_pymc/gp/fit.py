@@ -14,7 +14,7 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.laplace import LEAST_CURVATURE, curvature_at
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 

@@ -26,7 +26,7 @@ from kem_pymc.gp.likelihood import (
     as_active,
     representable,
 )
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.problem import Prior, Problem, evaluate, evaluate_all, flat_prior, log_prior
 from kem_pymc.kernels.library import kernels
 

@@ -9,7 +9,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.likelihood import add_upper, factorise
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Component, Prediction

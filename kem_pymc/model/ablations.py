@@ -10,8 +10,8 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
 from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors, default
-from kem_pymc.shared.choice import SharedPart
 
 
 def final_model(

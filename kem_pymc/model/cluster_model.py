@@ -14,10 +14,10 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors
 from kem_pymc.priors.distributions import fresh
 from kem_pymc.priors.population import parameters_in, with_values
-from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -15,7 +15,6 @@ from kem_pymc.data.categories import check_categories
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import (
     Likelihood,
@@ -36,12 +35,12 @@ from kem_pymc.model.variables import (
     StructureVariable,
     TargetsVariable,
 )
+from kem_pymc.population.fixed_mean import FixedMean
+from kem_pymc.population.shared_part import SharedPart, learn_shared
 from kem_pymc.priors import Priors
 from kem_pymc.priors.distributions import describe, random_variable
 from kem_pymc.priors.population import PopulationParameter, parameters_in
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, Schedule
-from kem_pymc.shared.choice import SharedPart, learn_shared
-from kem_pymc.shared.fixed_mean import FixedMean
 
 Feedback = Literal["cut", "joint"]
 
@@ -169,7 +168,7 @@ class EvolutionModel(pm.Model):
         priors: Priors | None = None,
         *,
         scaling: Scaling | None = None,
-        shared: Composition | FixedMean | str = "auto",
+        shared: FixedMean | Sequence[str] | str = "auto",
         **options: Any,
     ) -> Self:
         """Learn what pilot users share, and return the model of what is left to explain.
@@ -179,11 +178,11 @@ class EvolutionModel(pm.Model):
         cohort, pool, priors, scaling, **options
             As for the class. The default priors are in units of the variance that what users share
             leaves unexplained.
-        shared : "auto", composition or FixedMean
-            Kernel of the mean process that users share. With "auto" it is one of a handful, or
+        shared : "auto", str, sequence of str, or FixedMean
+            Terms of the mean process that users share. With "auto" it is one of a handful, or
             users share nothing, whichever predicts each pilot user best given all others. A
             user-defined mean and covariance, for instance PyMC functions, are given as
-            :class:`kem_pymc.shared.FixedMean`. See :func:`kem_pymc.learn_shared`.
+            :class:`kem_pymc.FixedMean`. See :func:`kem_pymc.learn_shared`.
 
         Returns
         -------
@@ -197,7 +196,7 @@ class EvolutionModel(pm.Model):
         _check_pool(cohort, pool)
         table = prior_tables.default(pool) if priors is None else priors
         scaling = scaling_for(cohort, table) if scaling is None else scaling
-        part = learn_shared(scaling.apply(cohort), shared, noise_floor=table.noise_floor)
+        part = learn_shared(scaling.apply(cohort), shared)
         return cls(cohort, pool, priors, scaling=scaling, shared=part, **options)
 
     def register_rv(self, rv_var: Any, name: str, **options: Any) -> Any:

@@ -9,15 +9,14 @@ import numpy as np
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.gp.posterior import MeanFunction
-from kem_pymc.shared.choice import SharedPart
+from kem_pymc.population.shared_part import SharedPart
 
 #: Names of the variables of ``constant_data`` that describe the shared part, and their dims.
 ARRAYS = {
-    "shared_inducing_points": ("inducing_point", "feature"),
-    "shared_precision": ("weight", "other_weight"),
-    "shared_shift": ("weight",),
-    "shared_features": ("user", "shared_point", "weight"),
-    "shared_targets": ("user", "shared_point"),
+    "shared_weights": ("weight",),
+    "shared_root": ("weight", "other_weight"),
+    "shared_weights_without": ("user", "weight"),
+    "shared_root_without": ("user", "weight", "other_weight"),
 }
 
 
@@ -26,19 +25,16 @@ def shared_arrays(
 ) -> dict[str, tuple[np.ndarray, tuple[str, ...]]]:
     """Return the arrays of a shared part that are stored with a posterior, and their dims, by name.
 
-    They are those of a :class:`~kem_pymc.shared.two_level.SharedPosterior`, with the contributions
-    of `users`. Entries beyond a user's last point are zero, and contribute nothing.
+    They are mean and root of the covariance of the weights of a
+    :class:`~kem_pymc.population.mean_process.MeanProcess`, given all users, and given all except
+    each of `users`.
     """
-    posterior = part.posterior
-    points = [posterior.contributions[part.users.index(user)] for user in users]
-    most = max(len(y) for _, y in part.posterior.contributions)
-    features = np.zeros((len(points), most, part.model.kernel.size))
-    targets = np.zeros((len(points), most))
-    for u, (x, y) in enumerate(points):
-        features[u, : len(y)] = x
-        targets[u, : len(y)] = y
-    inducing = part.model.kernel.inducing
-    values = inducing, posterior.precision, posterior.shift, features, targets
+    every = [part.function(user) for user in users]
+    values = (
+        *(part.process.weights, part.process.root),
+        np.array([process.weights for process in every]),
+        np.array([process.root for process in every]),
+    )
     return {name: (value, dims) for (name, dims), value in zip(ARRAYS.items(), values, strict=True)}
 
 

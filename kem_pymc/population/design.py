@@ -8,16 +8,19 @@ each user's own is ``"level"``, ``"day"`` or ``"s(day)"``.
 Smooth functions have the squared exponential kernel in its Hilbert space approximation (Solin and
 Särkkä 2020; Riutort-Mayol et al. 2023): on [-L, L] the functions sin(j pi (x + L) / (2 L)) /
 sqrt(L) with independent normal weights, whose variances are the kernel's spectral density at
-j pi / (2 L).
+j pi / (2 L). A smooth function of several features, ``"s(day, dose)"``, has a :class:`Surface`.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
@@ -25,12 +28,18 @@ from kem_pymc.population.likelihood import Arrays
 
 #: Number of basis functions of a smooth function, and L: half the width of the interval on which
 #: they vanish at the ends, where the feature's values have half width 1.
-BASIS, BOUNDARY = 12, 1.5
+BASIS, BOUNDARY = 20, 1.5
+
+#: Codes of levels that are closer to each other are the same, but for rounding.
+SAME = 1e-6
+
+#: Added to the diagonal of the kernel at inducing points.
+JITTER = 1e-6
 
 #: Name of each user's own level.
 LEVEL = "level"
 
-_SMOOTH = re.compile(r"s\((?P<feature>.+)\)")
+_SMOOTH = re.compile(r"s\((?P<features>.+)\)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +60,8 @@ class Feature:
         Of the numbers, over all rows.
     gap : float
         Smallest difference of two numbers, in thousandths of their range, where 1 is half of it.
+    distinct : int
+        Number of different values.
     """
 
     name: str
@@ -62,6 +73,7 @@ class Feature:
     low: float
     high: float
     gap: float
+    distinct: int
 
     @classmethod
     def of(cls, cohort: Cohort, name: str) -> Self:
@@ -69,16 +81,35 @@ class Feature:
         x = np.concatenate(cohort.inputs)[:, cohort.features.index(name)]
         distinct = np.unique(x)
         labels: tuple[str, ...] = cohort.levels.get(name, ())
-        values = np.arange(len(labels), dtype=float)
+        # In scaled units, a code has an offset of less than half.
+        values = np.arange(len(labels)) + float(distinct[0] - np.round(distinct[0]))
         if not labels and len(distinct) == 2 and name != cohort.time:
             values, labels = distinct, tuple(f"{value:g}" for value in distinct)
-        k = len(values)
-        both = np.column_stack([np.ones(k), np.eye(k)[:, :-1]]) if k else np.zeros((0, 1))
-        contrasts = np.linalg.qr(both)[0][:, 1:]
         low, high = distinct[0], distinct[-1]
         places = np.unique(np.round((distinct - low) / ((high - low) or 1.0), 3))
         gap = 2 * float(np.min(np.diff(places), initial=1.0))
-        return cls(name, values, labels, contrasts, x.mean(), x.std(), low, high, gap)
+        of_numbers = float(x.mean()), float(x.std()), float(low), float(high), gap, len(distinct)
+        return cls.given(name, values, labels, *of_numbers)
+
+    @classmethod
+    def given(
+        cls,
+        name: str,
+        values: npt.ArrayLike,
+        labels: Sequence[str],
+        mean: float,
+        sd: float,
+        low: float,
+        high: float,
+        gap: float = 0.0,
+        distinct: int = 0,
+    ) -> Self:
+        """Return a feature with these attributes, and orthonormal contrasts."""
+        values = np.asarray(values, dtype=np.float64)
+        k = len(values)
+        both = np.column_stack([np.ones(k), np.eye(k)[:, :-1]]) if k else np.zeros((0, 1))
+        contrasts = np.linalg.qr(both)[0][:, 1:]
+        return cls(name, values, tuple(labels), contrasts, mean, sd, low, high, gap, distinct)
 
     @property
     def category(self) -> bool:
@@ -86,26 +117,36 @@ class Feature:
         return len(self.values) > 0
 
     def columns(self, x: np.ndarray) -> np.ndarray:
-        """Return the columns (n, K - 1) or (n, 1) of values (n,)."""
+        """Return the columns (n, K - 1) or (n, 1) of values (n,).
+
+        Between two values they are interpolated, because the values may be numbers. Those of a
+        level that isn't one of the feature's are zero: it is an average one.
+        """
         if not self.category:
             return ((x - self.mean) / (self.sd or 1.0))[:, None]
-        same = x[:, None] == self.values
-        if not same.any(axis=1).all():
-            strange = x[~same.any(axis=1)][0]
-            raise InputError(
-                f"{self.name} has no level {strange:g}. Its levels are {', '.join(self.labels)}."
-            )
-        return same @ self.contrasts
+        if len(self.values) == 2:
+            share = (x - self.values[0]) / (self.values[1] - self.values[0])
+            between = np.column_stack([1 - share, share])
+            return np.where((between >= -SAME).all(axis=1), between.T, 0.0).T @ self.contrasts
+        return (np.abs(x[:, None] - self.values) < SAME) @ self.contrasts
 
-    def basis(self, x: np.ndarray) -> np.ndarray:
-        """Return the basis functions (n, BASIS) of a smooth function of numbers (n,)."""
-        from_middle = (x - (self.low + self.high) / 2) / ((self.high - self.low) / 2)
-        angle = FREQUENCIES * (from_middle[:, None] + BOUNDARY)
-        return np.sin(angle) / np.sqrt(BOUNDARY)
+    def unknown(self, x: np.ndarray) -> np.ndarray:
+        """Return which of values (n,) are levels that the feature hasn't."""
+        return ~(self.columns(x) ** 2).any(axis=1) if self.category else np.zeros(len(x), bool)
+
+    def from_middle(self, x: np.ndarray) -> np.ndarray:
+        """Return differences of numbers (n,) from the middle, in halves of the range."""
+        return (x - (self.low + self.high) / 2) / ((self.high - self.low) / 2 or 1.0)
 
 
 #: Frequencies of the basis functions, shape (BASIS,).
 FREQUENCIES = np.pi * np.arange(1, BASIS + 1) / (2 * BOUNDARY)
+
+
+def basis_functions(places: np.ndarray) -> np.ndarray:
+    """Return the basis functions (n, BASIS) at places (n,), which are zero beyond the boundary."""
+    inside = np.clip(places, -BOUNDARY, BOUNDARY)
+    return np.sin(FREQUENCIES * (inside[:, None] + BOUNDARY)) / np.sqrt(BOUNDARY)
 
 
 def spectral_root(lengthscale: Any, arrays: Any = Arrays) -> Any:
@@ -119,6 +160,33 @@ def spectral_root(lengthscale: Any, arrays: Any = Arrays) -> Any:
     return (np.sqrt(2 * np.pi) * scale) ** 0.5 * arrays.exp(-((scale * FREQUENCIES) ** 2) / 4)
 
 
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The columns of a smooth function of several features, given its lengthscales.
+
+    Attributes
+    ----------
+    points : ndarray, shape (M, d)
+        Inducing points Z, in halves of the features' ranges from their middles.
+    lengthscales : ndarray, shape (d,)
+        Those of the squared exponential kernel k, in halves of the ranges.
+    """
+
+    points: np.ndarray
+    lengthscales: np.ndarray
+
+    def basis(self, x: np.ndarray) -> np.ndarray:
+        """Return k(x, Z) L'^-1 (n, M) at values (n, d), where L L' = k(Z, Z)."""
+        z = self.points / self.lengthscales
+        factor = np.linalg.cholesky(similar(z, z) + JITTER * np.eye(len(z)))
+        return solve_triangular(factor, similar(z, x / self.lengthscales), lower=True).T
+
+
+def similar(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the squared exponential kernel (n, m) of scaled values (n, d) and (m, d)."""
+    return np.exp(-cdist(one, other, "sqeuclidean") / 2)
+
+
 @dataclass(frozen=True)
 class Term:
     """A term of the model: a product of features' columns, or of a smooth function and them.
@@ -128,22 +196,23 @@ class Term:
     name : str
     features : tuple of str
         Features of the columns; empty for a level.
-    smooth : str
-        Feature of the smooth function; empty without one.
+    smooth : tuple of str
+        Features of the smooth function; empty without one.
     """
 
     name: str
     features: tuple[str, ...]
-    smooth: str = ""
+    smooth: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, name: str) -> Self:
         """Read a term from its name."""
-        features, smooth = [], ""
+        features: list[str] = []
+        smooth: tuple[str, ...] = ()
         for factor in () if name == LEVEL else name.split(":"):
             match = _SMOOTH.fullmatch(factor)
             if match and not smooth:
-                smooth = match["feature"]
+                smooth = tuple(text.strip() for text in match["features"].split(","))
             else:
                 features.append(factor)
         return cls(name, tuple(features), smooth)
@@ -151,7 +220,12 @@ class Term:
     @property
     def every(self) -> tuple[str, ...]:
         """All features that the term depends on."""
-        return (*self.features, *([self.smooth] if self.smooth else []))
+        return (*self.features, *self.smooth)
+
+    @property
+    def joint(self) -> bool:
+        """Whether it is a smooth function of several features."""
+        return len(self.smooth) > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +237,13 @@ class Design:
     features : tuple of Feature
         Those of the cohort, in its order.
     terms : tuple of Term
+    surfaces : dict of str to Surface
+        The columns of smooth functions of several features, by name of the term.
     """
 
     features: tuple[Feature, ...]
     terms: tuple[Term, ...]
+    surfaces: Mapping[str, Surface] = field(default_factory=dict)
 
     def feature(self, name: str) -> Feature:
         """Return a feature by name.
@@ -206,8 +283,19 @@ class Design:
         for name in term.features:
             out = _products(out, self.feature(name).columns(x[:, names.index(name)]))
         if term.smooth:
-            out = _products(out, self.feature(term.smooth).basis(x[:, names.index(term.smooth)]))
+            out = _products(out, self.smooth_columns(term, self.places(term, x)))
         return out
+
+    def smooth_columns(self, term: Term, places: np.ndarray) -> np.ndarray:
+        """Return the basis functions of a smooth term at places (n, d) of its features."""
+        surface = self.surfaces.get(term.name)
+        return basis_functions(places[:, 0]) if surface is None else surface.basis(places)
+
+    def places(self, term: Term, x: np.ndarray) -> np.ndarray:
+        """Return the values (n, d) of a smooth term's features, in halves of their ranges."""
+        names = [feature.name for feature in self.features]
+        every = ((self.feature(name), x[:, names.index(name)]) for name in term.smooth)
+        return np.column_stack([feature.from_middle(values) for feature, values in every])
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the columns (n, P) of all terms, one after another."""
@@ -224,7 +312,9 @@ class Design:
         for term in self.terms:
             of_features = [self.feature(name) for name in term.features]
             size = np.prod([f.contrasts.shape[1] if f.category else 1 for f in of_features])
-            sizes.append(int(size) * (BASIS if term.smooth else 1))
+            surface = self.surfaces.get(term.name)
+            own = BASIS if surface is None else len(surface.points)
+            sizes.append(int(size) * (own if term.smooth else 1))
         ends = np.cumsum([0, *sizes]).tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
@@ -301,13 +391,14 @@ def _check(term: Term, which: str, features: Sequence[Feature]) -> None:
                 f"names of features ({', '.join(by_name)}), products like 'arm:day', and smooth "
                 "functions like 's(day)' and 's(day):arm'."
             )
-    if term.smooth and by_name[term.smooth].category:
-        raise InputError(
-            f"The {which} term {term.name!r} isn't valid: {term.smooth} is a category. Give a "
-            "smooth function of a feature with numbers."
-        )
-    if which == "personal" and len(term.every) > 1:
+    for name in term.smooth:
+        if by_name[name].category:
+            raise InputError(
+                f"The {which} term {term.name!r} isn't valid: {name} is a category. Give a smooth "
+                "function of features with numbers."
+            )
+    if which == "personal" and len(term.features) + bool(term.smooth) > 1:
         raise InputError(
             f"The personal term {term.name!r} isn't valid. Personal terms are 'level', features, "
-            "and smooth functions of one feature."
+            "and smooth functions."
         )

@@ -24,10 +24,13 @@ TAIL = 0.01
 
 #: The shortest lengthscale at least, and the longest: twice the feature's range. Half of the range
 #: has length 1.
-SHORTEST, LONGEST = 0.2, 4.0
+SHORTEST, LONGEST = 0.12, 4.0
 
-#: Names of the two hyperparameters that belong to no single term.
-CORRELATION, NOISE = "correlation", "noise.sd"
+#: Name of the noise's hyperparameter, and the last part of the names of correlations.
+NOISE, CORRELATION = "noise.sd", "correlation"
+
+#: Beginning of the names of personal terms' hyperparameters.
+OWN = "personal "
 
 Coordinate = Literal["root", "log", "fisher"]
 
@@ -82,17 +85,18 @@ def hyperparameters(
         If `priors` has a name that isn't one of a hyperparameter of the model.
     """
     table: list[tuple[str, Any, Coordinate]] = []
-    for design, owner in ((shared, ""), (personal, "personal ")):
+    for design, owner in ((shared, ""), (personal, OWN)):
         for term in design.terms:
             name = owner + term.name
             if term.smooth:
                 table.append((f"{name}.sd", pm.Exponential.dist(1.0), "log"))
-                prior = _lengthscale(design.feature(term.smooth))
-                table.append((f"{name}.lengthscale", prior, "log"))
+                if not term.joint:
+                    prior = _lengthscale(design.feature(term.smooth[0]))
+                    table.append((f"{name}.lengthscale", prior, "log"))
             elif owner:
                 table.append((f"{name}.sd", pm.HalfNormal.dist(1.5), "root"))
-    if correlated(personal):
-        table.append((CORRELATION, pm.Uniform.dist(-1.0, 1.0), "fisher"))
+    for line in correlated(personal):
+        table.append((f"{OWN}{line.name}.{CORRELATION}", pm.Uniform.dist(-1.0, 1.0), "fisher"))
     table.append((NOISE, pm.HalfNormal.dist(1.0), "log"))
     names = [name for name, *_ in table]
     unknown = [name for name in priors if name not in names]
@@ -105,12 +109,12 @@ def hyperparameters(
     return tuple(PopulationHyperparameter(n, priors.get(n, prior), c) for n, prior, c in table)
 
 
-def correlated(personal: Design) -> Sequence[int]:
-    """Return the places of a user's level and first line among personal terms, if it has both."""
+def correlated(personal: Design) -> list[Term]:
+    """Return the lines among personal terms if there is a level, with which they correlate."""
     terms = personal.terms
-    level = [i for i, term in enumerate(terms) if term.name == LEVEL]
-    lines = [i for i, term in enumerate(terms) if term.features and _single(personal, term)]
-    return [*level, lines[0]] if level and lines else []
+    if LEVEL not in [term.name for term in terms]:
+        return []
+    return [term for term in terms if term.features and _single(personal, term)]
 
 
 def _single(design: Design, term: Term) -> bool:
@@ -161,19 +165,20 @@ def scales(
         for term, span in zip(design.terms, design.spans(), strict=True):
             size = span.stop - span.start
             sd = values.get(f"{owner}{term.name}.sd", DIFFUSE + 0 * noise)[..., None]
-            if term.smooth:
+            if term.smooth and not term.joint:
                 root = spectral_root(values[f"{owner}{term.name}.lengthscale"], arrays)
                 parts += [sd * root] * (size // BASIS)
             else:
                 parts.append(sd * np.ones(size))
         return arrays.concatenate(parts, axis=-1)
 
-    own = sds(personal, "personal ")
+    own = sds(personal, OWN)
     q = personal.size
     root: Any = np.eye(q)
-    if CORRELATION in values:
-        level, line = (personal.spans()[i].start for i in correlated(personal))
-        r = values[CORRELATION][..., None, None]
+    places = {t.name: span.start for t, span in zip(personal.terms, personal.spans(), strict=True)}
+    for term in correlated(personal):
+        level, line = places[LEVEL], places[term.name]
+        r = values[f"{OWN}{term.name}.{CORRELATION}"][..., None, None]
         root = root + r * _unit(q, line, level) + ((1 - r**2) ** 0.5 - 1) * _unit(q, line, line)
     return Scales(sds(shared, ""), own[..., :, None] * root, noise)
 

@@ -2,10 +2,12 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 
@@ -13,10 +15,11 @@ from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
 from kem_pymc.errors import InputError, SamplingWarning
-from kem_pymc.population.design import default_terms, designs
+from kem_pymc.population.design import LEVEL, Surface, default_terms, designs
 from kem_pymc.population.hyperparameters import (
     CORRELATION,
     NOISE,
+    OWN,
     PopulationHyperparameter,
     hyperparameters,
     log_prior,
@@ -25,6 +28,7 @@ from kem_pymc.population.hyperparameters import (
 from kem_pymc.population.importance import RELIABLE, ImportanceDraws, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior
+from kem_pymc.population.surfaces import find_lengthscales, first_surfaces
 from kem_pymc.priors.distributions import fresh
 
 if TYPE_CHECKING:
@@ -60,13 +64,18 @@ class PopulationModel(pm.Model):
         Users, in the units in which results are wanted.
     shared : sequence of str, optional
         Terms that users share: features, as ``"day"`` or ``"arm"``; products, ``"day:arm"``; smooth
-        functions, ``"s(day)"``, also for each level of a category, ``"s(day):arm"``. By default see
+        functions, ``"s(day)"``, also of several features, ``"s(day, dose)"``, or for each level of
+        a category, ``"s(day):arm"``. By default see
         :func:`~kem_pymc.population.design.default_terms`.
     personal : sequence of str, optional
-        Terms of each user's own: ``"level"``, features, and smooth functions of one feature.
+        Terms of each user's own: ``"level"``, features, and smooth functions.
     priors : mapping of str to distribution, optional
         PyMC distributions that replace default priors, by name of the hyperparameter:
-        ``"personal level.sd"``, ``"s(day).lengthscale"``, ``"correlation"``, ``"noise.sd"``.
+        ``"personal level.sd"``, ``"s(day).lengthscale"``, ``"personal day.correlation"``,
+        ``"noise.sd"``.
+    lengthscales : mapping of str to array_like, optional
+        Those of smooth functions of several features, by name of the term, in halves of the
+        features' ranges. The others' are found, see Notes.
 
     Attributes
     ----------
@@ -81,6 +90,12 @@ class PopulationModel(pm.Model):
         If there is only one user, a feature or the target is constant, or a term or a prior isn't
         valid.
 
+    Notes
+    -----
+    A smooth function of several features, ``"s(day, dose)"``, has one lengthscale for each. Unless
+    they are given, they are at the mode of their posterior together with all other hyperparameters,
+    and aren't averaged over.
+
     Examples
     --------
     >>> model = kem.PopulationModel(cohort)
@@ -94,6 +109,7 @@ class PopulationModel(pm.Model):
         personal: Sequence[str] | None = None,
         *,
         priors: Mapping[str, Any] | None = None,
+        lengthscales: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
         if cohort.n_users < 2:
             raise InputError("A population model of one user isn't possible. Give at least two.")
@@ -110,28 +126,38 @@ class PopulationModel(pm.Model):
         self.hyperparameters = hyperparameters(self.shared, self.personal, self.priors)
         self.target_mean, self.target_sd = float(y.mean()), float(y.std())
         self._log_prior = log_prior(self.hyperparameters)
-        self.products = Products.of(
-            [self.shared(x) for x in cohort.inputs],
-            [self.personal(x) for x in cohort.inputs],
-            [(y - self.target_mean) / self.target_sd for y in cohort.targets],
-        )
+        self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
+        self._find_surfaces(rows)
+        self.products = self._products()
         super().__init__()
         with self:
             _add_variables(self)
 
     def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
         """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
+        total = self.log_prior(coordinates)
+        inside = np.isfinite(total)
+        if inside.any():
+            total[inside] += self.log_likelihood(self.named(coordinates[inside]), products)
+        return np.where(np.isnan(total), -np.inf, total)
+
+    def log_prior(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return log prior densities (S,) of coordinates (S, d)."""
         total = np.full(len(coordinates), -np.inf)
         low = self.lower_ends
         inside = np.isfinite(coordinates).all(axis=1) & (coordinates >= low).all(axis=1)
-        if not inside.any():
-            return total
-        every, values = self.hyperparameters, coordinates[inside]
-        natural = self.named(values)
-        density = self._log_prior(*natural.values())
-        density += sum(h.log_jacobian(values[:, i]) for i, h in enumerate(every))
-        total[inside] = density + self.log_likelihood(natural, products)
-        return np.where(np.isnan(total), -np.inf, total)
+        if inside.any():
+            values = coordinates[inside]
+            density = self._log_prior(*self.named(values).values())
+            every = enumerate(self.hyperparameters)
+            total[inside] = density + sum(h.log_jacobian(values[:, i]) for i, h in every)
+        return total
+
+    @property
+    def lengthscales(self) -> dict[str, np.ndarray]:
+        """Lengthscales of smooth functions of several features, by name of the term."""
+        own = {OWN + name: surface for name, surface in self.personal.surfaces.items()}
+        return {n: s.lengthscales for n, s in {**self.shared.surfaces, **own}.items()}
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -204,11 +230,12 @@ class PopulationModel(pm.Model):
         equal = np.full(len(places), 1 / len(places))
         return PopulationPosterior(self, draws, equal, -np.inf, np.nan)
 
-    def fit_without(self, user: int) -> PopulationPosterior:
+    def fit_without(self, user: int, draws: int = DRAWS) -> PopulationPosterior:
         """Return the posterior given all users except one, by index, by importance sampling."""
         others = self.products.take(np.arange(self.cohort.n_users) != user)
-        draws, weights, _, pareto_k, _ = self._sample(others, DRAWS, np.random.default_rng(user))
-        return PopulationPosterior(self, self.named(draws), weights, pareto_k, np.nan, user)
+        rng = np.random.default_rng(user)
+        found, weights, _, pareto_k, _ = self._sample(others, draws, rng)
+        return PopulationPosterior(self, self.named(found), weights, pareto_k, np.nan, user)
 
     def without(self, term: str) -> "PopulationModel":
         """Return the model without a smooth term that users share, or a term of users' own.
@@ -219,7 +246,7 @@ class PopulationModel(pm.Model):
             If the term isn't in the model, or is a line or a contrast that users share.
         """
         shared = {t.name: t for t in self.shared.terms}
-        personal = {f"personal {t.name}": t for t in self.personal.terms}
+        personal = {f"{OWN}{t.name}": t for t in self.personal.terms}
         smooth = [name for name, t in shared.items() if t.smooth]
         if term not in (*smooth, *personal):
             raise InputError(
@@ -231,19 +258,61 @@ class PopulationModel(pm.Model):
         personal.pop(term, None)
         own = [t.name for t in personal.values()]
         names = {h.name: h.prior for h in self.hyperparameters if not h.name.startswith(f"{term}.")}
-        if CORRELATION in names and not {"level", self.cohort.time} <= set(own):
-            del names[CORRELATION]
-        return PopulationModel(self.cohort, [*shared], own, priors=names)
+        if LEVEL not in own:
+            names = {n: p for n, p in names.items() if not n.endswith(CORRELATION)}
+        left = {*shared, *personal}
+        scales = {n: v for n, v in self.lengthscales.items() if n in left}
+        return PopulationModel(self.cohort, [*shared], own, priors=names, lengthscales=scales)
+
+    def _products(self) -> Products:
+        rows, y = np.concatenate(self.cohort.inputs), np.concatenate(self.cohort.targets)
+        columns = self.shared(rows), self.personal(rows), (y - self.target_mean) / self.target_sd
+        ends = np.cumsum([len(x) for x in self.cohort.inputs])[:-1]
+        return Products.of(*(np.split(values, ends) for values in columns))
+
+    @one_blas_thread()
+    def _find_surfaces(self, rows: np.ndarray) -> None:
+        """Find the lengthscales of smooth functions of several features."""
+
+        def use(every: Mapping[str, Surface]) -> None:
+            own = {name: surface for name, surface in every.items() if name.startswith(OWN)}
+            common = {name: every[name] for name in every.keys() - own.keys()}
+            self.shared = replace(self.shared, surfaces=common)
+            without_owner = {name.removeprefix(OWN): surface for name, surface in own.items()}
+            self.personal = replace(self.personal, surfaces=without_owner)
+
+        def log_likelihood(every: Mapping[str, Surface], coordinates: np.ndarray) -> np.ndarray:
+            use(every)
+            return self.log_likelihood(self.named(coordinates), self._products())
+
+        own = first_surfaces(self.personal, rows)
+        every = first_surfaces(self.shared, rows) | {OWN + n: surface for n, surface in own.items()}
+        given = self._lengthscales
+        for name, values in given.items():
+            if name not in every or values.shape != every[name].lengthscales.shape:
+                raise InputError(
+                    f"{{lengthscales}} has {name!r} with shape {values.shape}. Give a number for "
+                    f"each feature of the smooth functions of several: {', '.join(every)}.",
+                    lengthscales=...,
+                )
+        every = {n: replace(s, lengthscales=given.get(n, s.lengthscales)) for n, s in every.items()}
+        if sought := every.keys() - given.keys():
+            what = self._starts, self.lower_ends, self.log_prior, log_likelihood
+            every = find_lengthscales(every, sought, *what)
+        use(every)
+
+    @property
+    def _starts(self) -> np.ndarray:
+        return np.array([[self._start(h, sd) for h in self.hyperparameters] for sd in STARTS])
 
     def _sample(self, products: Products, draws: int, rng: np.random.Generator) -> ImportanceDraws:
-        starts = np.array([[self._start(h, sd) for h in self.hyperparameters] for sd in STARTS])
         density = partial(self.log_posterior, products=products)
-        return sample(density, starts, self.lower_ends, draws, rng)
+        return sample(density, self._starts, self.lower_ends, draws, rng)
 
     @staticmethod
     def _start(hyperparameter: PopulationHyperparameter, sd: float) -> float:
         name = hyperparameter.name
-        value = 0.0 if name == CORRELATION else LENGTHSCALE if "lengthscale" in name else sd
+        value = 0.0 if name.endswith(CORRELATION) else LENGTHSCALE if "lengthscale" in name else sd
         return float(hyperparameter.coordinates(np.array(value)))
 
 

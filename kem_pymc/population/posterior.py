@@ -316,14 +316,16 @@ class PopulationPosterior:
         """
         others = replace(self, left_out=user)
         of_user = self.log_likelihood - others.log_likelihood
-        log_weights, pareto_k = smoothed(np.log(self.weights) - of_user)
+        with np.errstate(divide="ignore"):  # of weights that are zero
+            log_weights, pareto_k = smoothed(np.log(self.weights) - of_user)
         if pareto_k <= RELIABLE:
             others = replace(others, weights=np.exp(log_weights))
         else:
-            others = self.model.fit_without(user)
+            others = self.model.fit_without(user, len(self.weights))
             everybody = replace(others, left_out=None)
             of_user = everybody.log_likelihood - others.log_likelihood
-            log_weights = np.log(others.weights)
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(others.weights)
         return others, float(logsumexp(log_weights + of_user)), pareto_k
 
     def compare(self, without: str) -> pd.DataFrame:
@@ -399,6 +401,15 @@ class PopulationPosterior:
         """Mean T w (S, P) of the shared columns' weights, and R (S, P, P) of covariance R'R."""
         root = np.linalg.inv(self._given.factor) * self._scales.shared[:, None, :]
         return (self._given.white[:, None, :] @ root)[:, 0], root
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean (P,) and covariance (P, P) of the shared weights, in scaled units."""
+        mean, root = self._weights
+        centre = self.weights @ mean
+        away = np.concatenate([root, (mean - centre)[:, None]], axis=1)
+        away *= np.sqrt(self.weights)[:, None, None]
+        flat = away.reshape(-1, len(centre))
+        return centre, flat.T @ flat
 
     def _shared(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (S, k) of shared functions with columns (k, P)."""

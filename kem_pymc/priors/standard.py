@@ -64,7 +64,7 @@ def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
         Candidates of the study.
     unexplained : float
         Variance that is to be explained, as a fraction of the target's, e.g.
-        :attr:`kem_pymc.shared.SharedPart.unexplained`.
+        ``kem.learn_shared(...).unexplained``.
 
     Returns
     -------

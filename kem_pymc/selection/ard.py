@@ -17,10 +17,10 @@ from kem_pymc.gp.fit import fit
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints
-from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors

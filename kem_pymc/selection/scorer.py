@@ -29,7 +29,7 @@ from kem_pymc.gp.fit import (
     leave_one_out,
     spread_places,
 )
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition

@@ -16,7 +16,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.predict import Conditioned

@@ -12,8 +12,9 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.problem import Prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool

@@ -27,7 +27,7 @@ PHASES = ("compiling", "tuning", "sampling", "final", "unshared", "writing resul
 TUNE, DRAWS = 10, 15
 
 #: What is shared is given, so that users have a model in which they share nothing.
-MODEL = ("--candidates", "LIN0, SE0", "--shared", "CONST + LIN0")
+MODEL = ("--candidates", "LIN0, SE0", "--shared", "linear")
 
 SIZE = ("--draws", str(DRAWS), "--tune", str(TUNE), "--chains", "2")
 

@@ -11,8 +11,8 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.files import content_hash
-from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
-from kem_pymc.kernels.composition import Composition
+from kem_pymc.population.design import Design, Feature, Surface, Term
+from kem_pymc.population.mean_process import MeanProcess, Smooth
 from kem_pymc.runs.folder import Plan, Run
 from kem_pymc.runs.storage import ChainFiles
 from tests.evolutions.by_hand import LIN, SE, WHITE, evolutions
@@ -33,8 +33,10 @@ FIXED = {
 def study():
     """Evolutions with everything that a file may hold."""
     ends = (Cluster(0, WHITE, LIN, 3, (0.1, 0.2, 0.3)), Cluster(1, WHITE, SE, 2, (0.1, 0.2, 0.3)))
-    own = {"LIN0.amplitude": 1.0, "LIN0.shift": 0.2, "SE0.amplitude": 0.5, "SE0.lengthscale": 0.3}
-    kernel = SharedKernel(Composition.parse("LIN0 + SE0"), own, 1, np.array([[0.0], [0.5], [1.0]]))
+    week = Feature.given("week", [], (), 0.5, 0.3, 0.0, 1.0)
+    terms = tuple(Term.parse(name) for name in ("level", "s(week)"))
+    surfaces = {"s(week)": Surface(np.array([[0.0], [0.5], [1.0]]), np.array([0.3]))}
+    design, smooths = Design((week,), terms, surfaces), {"s(week)": Smooth(0.5, (0.3,))}
     priors = {
         "hyperparameters": {"shift": {"distribution": "Normal", "parameters": ["mu", "inf"]}},
         "noise": {"by_size": {"mu": [0.0, 1.0], "sigma": [1.0, 2.0]}},
@@ -49,7 +51,7 @@ def study():
         population={"mu": (0.1, 0.2)},
         priors=priors,
         settings={"feedback": "cut", "shared": {"shares": {"shared": 0.4}}},
-        shared=MeanProcess(kernel, np.arange(4.0), np.tri(4)),
+        shared=MeanProcess(design, smooths, np.arange(4.0), np.tri(4)),
         final=evolutions(ends),
         unshared=evolutions(ends),
     )

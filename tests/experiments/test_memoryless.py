@@ -14,7 +14,7 @@ from experiments.kem.memoryless import MemorylessSelector, best_kernel, one_data
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.sampler.moves.seating import open_cluster

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
-from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from tests.gp.objectives import (

@@ -10,7 +10,6 @@ from kem_pymc.bandits import ComposedProcess, DecomposedPosterior, Weighted
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import leave_one_out
-from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.gp.predict import Conditioned
@@ -21,7 +20,6 @@ from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.result import predict
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.model_gp import ModelGP
-from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 from tests.search.evocov.trees import SE
 
 VALUES = {
@@ -145,30 +143,6 @@ def evolved():
     return case(kernel, {"mean": predicted.mean, "variance": predicted.sd**2})
 
 
-def shared_function():
-    """Lines are shared, and every user has a curve of its own: of a user without data."""
-    kernel = SharedKernel(Composition.parse("CONST + LIN1", 2), VALUES, 2, np.empty((0, 2)))
-    model = TwoLevel(kernel, Composition.parse("SE0", 2), VALUES, NOISE)
-    users = [X[:8], X[8:11], X[11:]], [Y[:8], Y[8:11], Y[11:]]
-    posterior = SharedPosterior.of(model, *users)
-    user = np.repeat([0, 1, 2], [8, 3, 9])
-
-    def of_rows(x, z):
-        if len(x) == len(z) == len(X):
-            return lines(x, z) + se(x, z) * np.equal.outer(user, user)
-        return lines(x, z)
-
-    function: MeanProcess = posterior.process
-    variance = np.diag(function.covariance(Z, Z))
-    found = {"mean": function.mean(Z), "variance": variance}
-    density = posterior.log_predictive_density(2, X[11:], Y[11:])
-    rows = of_rows(X, X) + NOISE * np.eye(20)
-    rest = multivariate_normal(np.zeros(11), rows[:11, :11]).logpdf(Y[:11])
-    whole = multivariate_normal(np.zeros(20), rows).logpdf(Y)
-    assert density == pytest.approx(whole - rest, rel=1e-10)
-    return case(of_rows, found)
-
-
 def scores_of_models():
     """With a mean that is estimated by generalised least squares."""
     gp = ModelGP(every=100)
@@ -190,7 +164,7 @@ def scores_of_models():
 
 USERS = [
     *(all_at_once, one_at_a_time, conditioned_again, composition),
-    *(weighted_sum, component, evolved, shared_function, scores_of_models),
+    *(weighted_sum, component, evolved, scores_of_models),
 ]
 
 

@@ -10,8 +10,8 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import ClusterModel
 from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.sampler.state import kernel_log_prior
-from kem_pymc.shared import learn_shared
 from tests.clusters import cluster_of
 
 MEMBERS = [("a", 1), ("a", 2), ("c", 2)]
@@ -28,7 +28,7 @@ def cluster(cohort, pool, table):
     return make_cluster(cohort, pool, table)
 
 
-@pytest.mark.parametrize("shared", [None, "CONST + SE0"])
+@pytest.mark.parametrize("shared", [None, "additive"])
 @pytest.mark.parametrize("likelihood", ["cumulative", "sequential"])
 def test_cluster_density_equals_the_samplers(likelihood, shared, cohort, pool, table):
     part = None if shared is None else learn_shared(cohort, shared)

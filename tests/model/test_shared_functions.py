@@ -13,11 +13,12 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.shared_functions import SharedByUser, shared_arrays
+from kem_pymc.population.fixed_mean import FixedMean
+from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.runs.fingerprint import differences, fingerprint
 from kem_pymc.runs.sampling import sample
 from kem_pymc.sampler.moves.sweep import CUT
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.shared import FixedMean, learn_shared
 from tests.tiny_study import make_cohort
 
 QUICK = CUT._replace(seating=1, n_mh=2, split_merge=1, refits=1)
@@ -26,8 +27,7 @@ GRID = np.linspace(0, 3, 7)[:, None]
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
-    kernel = "CONST + LIN0 + SE0"
-    return EvolutionModel.from_cohort(cohort, pool, table, shared=kernel, schedule=QUICK)
+    return EvolutionModel.from_cohort(cohort, pool, table, shared="additive", schedule=QUICK)
 
 
 OPTIONS = {"draws": 4, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1, "progress": False}
@@ -61,7 +61,7 @@ def test_the_number_of_threads_of_linear_algebra_changes_no_bit():
 def test_each_users_mean_is_that_of_all_others(model, cohort):
     fixed = model.engine.shared_by_user
     for u, (user, x) in enumerate(zip(cohort.users, cohort.inputs, strict=True)):
-        others = model.shared.posterior.without(u)
+        others = model.shared.without[u]
         np.testing.assert_array_equal(fixed.mean[u, : len(x)], others.mean(x))
         np.testing.assert_array_equal(model.shared.function(user).mean(x), others.mean(x))
         np.testing.assert_allclose(
@@ -105,7 +105,7 @@ def test_runs_know_what_is_shared(model, cohort, pool, table):
 
 
 def test_users_whom_nothing_was_learned_from_are_refused(cohort, pool, table):
-    part = learn_shared(cohort.subset(["a", "b"]), "CONST")
+    part = learn_shared(cohort.subset(["a", "b"]), "linear")
     with pytest.raises(InputError, match="wasn't learned from user 'c'"):
         EvolutionModel(cohort, pool, table, shared=part)
 

@@ -25,7 +25,7 @@ def lines(points):
 def smooth(values, name, one, other):
     """Return covariances of a smooth function, as Solin and Särkkä (2020) approximate them."""
     sd, scale = values[f"{name}.sd"], values[f"{name}.lengthscale"]
-    frequency = np.pi * np.arange(1, 13) / 3
+    frequency = np.pi * np.arange(1, 21) / 3
     density = sd**2 * np.sqrt(2 * np.pi) * scale * np.exp(-((scale * frequency) ** 2) / 2)
     from_end = [p["week"].to_numpy()[:, None] / 2.5 - 1 + 1.5 for p in (one, other)]
     waves = [np.sin(frequency * x) / np.sqrt(1.5) for x in from_end]
@@ -39,7 +39,7 @@ def covariances(values, one, other):
     shared = shared + smooth(values, "s(week):arm", one, other) * (arm - 1 / 3)
     s, t = standardised(one, "week")[:, None], standardised(other, "week")
     level, line = values["personal level.sd"], values["personal week.sd"]
-    own = level**2 + values["correlation"] * level * line * (s + t) + line**2 * s * t
+    own = level**2 + values["personal week.correlation"] * level * line * (s + t) + line**2 * s * t
     return shared, (own + smooth(values, "personal s(week)", one, other)) * user
 
 

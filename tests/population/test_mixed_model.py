@@ -34,7 +34,7 @@ def at_reml(mixed):
     draws = {
         "personal level.sd": np.array([LEVEL / sd]),
         "personal week.sd": np.array([SLOPE * week / sd]),
-        "correlation": np.array([CORRELATION]),
+        "personal week.correlation": np.array([CORRELATION]),
         "noise.sd": np.array([NOISE / sd]),
     }
     return PopulationPosterior(mixed, draws, np.ones(1), -np.inf, np.nan)

@@ -55,7 +55,7 @@ def test_priors_are_those_that_are_documented(trial_posterior):
         "noise": halfnorm(scale=1.0),
     }
     priors = {f"{name}.sd": prior for name, prior in priors.items()}
-    priors["correlation"] = uniform(-1.0, 2.0)
+    priors["personal week.correlation"] = uniform(-1.0, 2.0)
     for h in model.hyperparameters:
         if h.name.endswith(".lengthscale"):
             shape, scale = (float(p.eval()) for p in h.prior.owner.op.dist_params(h.prior.owner))

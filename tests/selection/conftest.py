@@ -1,7 +1,4 @@
-"""Evolutions made by hand: WHITE -> LIN0 or SE0; LIN0 -> LIN0 + PER0; SE0 -> SE0.
-
-There is a two-level model with its users' data, too.
-"""
+"""Evolutions made by hand: WHITE -> LIN0 or SE0; LIN0 -> LIN0 + PER0; SE0 -> SE0."""
 
 from dataclasses import replace
 
@@ -12,7 +9,6 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.kem import KEMSelector
 from tests.selection.pilots import POOL, pilot_cluster, user
-from tests.shared.two_levels import model, users  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The ARD baseline fits its fixed kernel as well as it can be fitted."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Objective
+from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.selection.ard import ARDSelector, _starts
-from kem_pymc.shared.choice import SharedPart
-from kem_pymc.shared.two_level import SharedPosterior
 from tests.selection.pilots import evidence_at, user
 
 
@@ -111,20 +111,18 @@ def test_pilot_users_say_what_to_expect():
     assert selection.considered[0].score < selection.considered[0].log_likelihood
 
 
-def test_pilot_users_are_fitted_beside_what_the_others_share(model, users):
+def test_pilot_users_are_fitted_beside_what_the_others_share():
     """Catches values of pilot users that explain once more what all users share."""
+    rng = np.random.default_rng(4)
     table, names = priors.synthetic(), tuple(range(4))
-
-    def part(chosen):
-        return SharedPart(
-            SharedPosterior.of(model, *([u[i] for i in chosen] for u in users)), chosen
-        )
-
-    ends = [np.array([len(y)]) for y in users[1]]
-    pilot = Cohort(names, *users, ends, ["age", "dose"])
-    selector = ARDSelector(2, "pilot", priors=table, pilot=pilot, shared=part(names))
-    for i, x, y in zip(names, *users, strict=True):
-        others = part(tuple(j for j in names if j != i))
+    inputs = [rng.uniform(size=(n, 2)) for n in (7, 4, 9, 6)]
+    targets = [np.sin(5 * x[:, 0]) + rng.normal() + 0.2 * rng.normal(size=len(x)) for x in inputs]
+    ends = [np.array([len(y)]) for y in targets]
+    pilot = Cohort(names, inputs, targets, ends, ["age", "dose"])
+    part = learn_shared(pilot, "linear")
+    selector = ARDSelector(2, "pilot", priors=table, pilot=pilot, shared=part)
+    for i, x, y in zip(names, inputs, targets, strict=True):
+        others = replace(part, process=part.function(i))
         single = ARDSelector(2, "map", priors=table, shared=others).select(x, y)
         found = np.log([*single.hyperparameters.values(), single.noise])
         assert np.abs(selector._summary.starts - found).max(axis=1).min() < 1e-3

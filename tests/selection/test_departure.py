@@ -12,6 +12,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.priors import synthetic
 from kem_pymc.selection import kem
 from kem_pymc.selection.ablations import FinalSelector
@@ -19,7 +20,6 @@ from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import DEPARTURE, KEMSelector
 from kem_pymc.selection.selection import LEAST_WEIGHT
-from kem_pymc.shared.choice import learn_shared
 
 
 def curve(x):
@@ -48,7 +48,7 @@ def pilots():
 
 @pytest.fixture(scope="module")
 def part(pilots):
-    return learn_shared(pilots, "smooth")
+    return learn_shared(pilots, "additive")
 
 
 @pytest.fixture(scope="module")

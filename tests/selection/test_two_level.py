@@ -4,88 +4,106 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+import kem_pymc as kem
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.gp.mean_process import SharedKernel
-from kem_pymc.kernels.composition import Composition
+from kem_pymc.population import PopulationPosterior
 from kem_pymc.selection.two_level import TwoLevelSelector
-from kem_pymc.shared.choice import SharedPart
-from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 from tests.gp.problems import composition_covariance
-from tests.shared.two_levels import NOISE, OWN, PERSONAL, SHARED, VALUES
+
+#: Sds of level, line, curve and noise, the curve's lengthscale and the correlation of level and
+#: line, in units of the targets' sd and half of the days' range.
+LEVEL, LINE, CURVE, NOISE, SCALE, CORRELATION = 0.8, 0.3, 0.5, 0.25, 0.9, -0.5
 
 
-@pytest.fixture
-def newcomer():
-    """Inputs and targets of a user who isn't among the pilots, and new inputs."""
+@pytest.fixture(scope="module")
+def cohort():
+    """Five users with two features, of which only the day is changing smoothly."""
+    rng = np.random.default_rng(4)
+    inputs = [
+        np.column_stack([rng.uniform(0, 10, n), rng.uniform(0, 3, n)]) for n in (7, 5, 9, 6, 8)
+    ]
+    targets = [20 + 2 * rng.normal() + np.sin(x[:, 0]) + rng.normal(size=len(x)) for x in inputs]
+    ends = tuple(np.array([len(x)]) for x in inputs)
+    return Cohort(tuple("abcde"), tuple(inputs), tuple(targets), ends, ("day", "dose"), time="day")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["lines", "curves"])
+def given(request, cohort):
+    """A posterior of a single draw, with and without smooth functions of each user's own."""
+    personal = ["level", "day"] + ["s(day)"] * request.param
+    model = kem.PopulationModel(cohort, ["day", "dose"], personal)
+    draws = {
+        "personal level.sd": LEVEL,
+        "personal day.sd": LINE,
+        "personal day.correlation": CORRELATION,
+        "noise.sd": NOISE,
+    }
+    if request.param:
+        draws |= {"personal s(day).sd": CURVE, "personal s(day).lengthscale": SCALE}
+    draws = {name: np.array([value]) for name, value in draws.items()}
+    return PopulationPosterior(model, draws, np.ones(1), -np.inf, np.nan)
+
+
+def own(model, one, other, curves):
+    """Return covariances of a user's function, by the formulas of random effects."""
+    day = [
+        (x[:, 0] - model.shared.feature("day").mean) / model.shared.feature("day").sd
+        for x in (one, other)
+    ]
+    total = LEVEL**2 + LINE**2 * np.outer(*day)
+    total += CORRELATION * LEVEL * LINE * (day[0][:, None] + day[1])
+    if curves:
+        days = np.concatenate(model.cohort.inputs)[:, 0]
+        apart = (one[:, None, 0] - other[:, 0]) / (SCALE * np.ptp(days) / 2)
+        total += CURVE**2 * np.exp(-(apart**2) / 2)
+    return total
+
+
+def test_predictions_are_those_given_all_users_rows(given, cohort):
+    """Catches a shared mean that is lost, or certain, and values of the personal kernel.
+
+    Without smooth functions all is exact but for the prior variances of the lines; with them the
+    pilot users' own functions are those of twenty basis functions.
+    """
+    curves = len(given.draws) > 4
     rng = np.random.default_rng(8)
-    x, new = rng.uniform(0.1, 0.9, (5, 2)), rng.uniform(0.1, 0.9, (6, 2))
-    return x, np.sin(5 * x[:, 0]) + rng.normal(size=5), new
-
-
-def selector_of(model, users, scaling=None):
-    part = SharedPart(SharedPosterior.of(model, *users), tuple(range(len(users[0]))))
-    return TwoLevelSelector(part, Scaling.identity(2) if scaling is None else scaling)
-
-
-def dense(users, x, y, new, personal):
-    """Return mean and sd of a new user's function, given all users' rows and the user's own."""
-    inputs, targets = [*users[0], x], [*users[1], y]
-    rows = np.concatenate(inputs)
-    user = np.repeat(np.arange(len(inputs)), [len(own) for own in inputs])
-
-    def k(one, other, same):
-        own = composition_covariance(personal, OWN, one, other)
-        return composition_covariance(SHARED, VALUES, one, other) + np.where(same, own, 0.0)
-
-    total = k(rows, rows, user[:, None] == user) + NOISE * np.eye(len(rows))
-    cross = k(new, rows, (user == user[-1])[None])
-    mean = cross @ np.linalg.solve(total, np.concatenate(targets))
-    covariance = k(new, new, True) - cross @ np.linalg.solve(total, cross.T)
-    return mean, np.sqrt(np.diag(covariance))
-
-
-@pytest.mark.parametrize("personal", [PERSONAL, Composition()], ids=str)
-def test_predictions_are_those_given_all_users_rows(model, users, newcomer, personal):
-    """Catches a shared mean that is lost, or certain, and a personal part of another user."""
-    x, y, new = newcomer
-    own = OWN if len(personal) else {}
-    plain = TwoLevel(model.kernel, personal, own, NOISE)
-    selector = selector_of(plain, users)
+    x, new = (np.column_stack([rng.uniform(1, 9, n), rng.uniform(0, 3, n)]) for n in (5, 6))
+    y = 21 + np.sin(x[:, 0]) + rng.normal(size=5)
+    model, unit = given.model, given.model.target_sd
+    rows = np.concatenate([*cohort.inputs, x])
+    user = np.repeat(range(6), [*(len(part) for part in cohort.inputs), 5])
+    total = own(model, rows, rows, curves) * (user[:, None] == user) + NOISE**2 * np.eye(len(rows))
+    onto = own(model, new, rows, curves) * (user == 5)
+    lines, at = (np.column_stack([np.ones(len(p)), p]) for p in (rows, new))
+    total, onto = total + 1e6 * lines @ lines.T, onto + 1e6 * at @ lines.T
+    targets = (np.concatenate([*cohort.targets, y]) - model.target_mean) / unit
+    gain = np.linalg.solve(total, onto.T).T
+    mean = gain @ targets * unit + model.target_mean
+    covariance = own(model, new, new, curves) + 1e6 * at @ at.T - gain @ onto.T
+    sd = np.sqrt(np.diag(covariance)) * unit
+    selector = TwoLevelSelector(given, Scaling.identity(2))
     selection = selector.select(x, y)
-    gram = selector.shared.covariance(x, x) + composition_covariance(personal, own, x, x)
-    law = multivariate_normal(selector.shared.mean(x), gram + NOISE * np.eye(5))
-    assert selection.considered[0].log_likelihood == pytest.approx(law.logpdf(y), abs=1e-8)
     prediction = selection.predict(new)
-    mean, sd = dense(users, x, y, new, personal)
-    assert np.abs((prediction.mean - mean) / np.sqrt(sd**2 + NOISE)).max() < 0.01
-    np.testing.assert_allclose(np.sqrt(prediction.sd**2 + NOISE), np.sqrt(sd**2 + NOISE), rtol=0.01)
-    assert selection.composition == personal
-    assert selection.noise == pytest.approx(NOISE)
-    assert selection.hyperparameters == pytest.approx(own)
+    close = 0.02 if curves else 1e-4
+    np.testing.assert_allclose(prediction.mean, mean, atol=close * unit)
+    np.testing.assert_allclose(prediction.sd, sd, rtol=2 * close)
+    assert selection.noise == pytest.approx((NOISE * unit) ** 2)
     assert [row.status for row in selection.considered] == ["fixed"]
+    values = selection.hyperparameters
+    gram = composition_covariance(selection.composition, values, x, x)
+    np.testing.assert_allclose(gram, own(model, x, x, curves) * unit**2, rtol=1e-8)
+    gram += selector.shared.covariance(x, x) + selection.noise * np.eye(5)
+    law = multivariate_normal(selector.shared.mean(x), gram)
+    assert selection.considered[0].log_likelihood == pytest.approx(law.logpdf(y), abs=1e-6)
 
 
-def test_where_nothing_is_shared_users_are_alone(users, newcomer):
-    x, y, new = newcomer
-    kernel = SharedKernel(Composition(), {}, 2, np.empty((0, 2)))
-    selector = selector_of(TwoLevel(kernel, PERSONAL, OWN, NOISE), users)
-    assert selector.shared is None
-    selection = selector.select(x, y)
-    gram = composition_covariance(PERSONAL, OWN, x, x) + NOISE * np.eye(5)
-    likelihood = multivariate_normal(None, gram).logpdf(y)
-    assert selection.considered[0].log_likelihood == pytest.approx(likelihood, abs=1e-9)
-    cross = composition_covariance(PERSONAL, OWN, new, x)
-    expected = cross @ np.linalg.solve(gram, y)
-    np.testing.assert_allclose(selection.predict(new).mean, expected, rtol=0, atol=1e-9)
-
-
-def test_data_are_scaled_and_predictions_scaled_back(model, users, newcomer):
-    x, y, new = newcomer
+def test_data_are_scaled_and_predictions_scaled_back(given):
+    x, y, new = np.array([[2.0, 1], [5, 2]]), np.array([20.0, 22]), np.array([[7.0, 0.5]])
     scaling = Scaling(np.array([1.0, 0.0]), np.array([8.0, 2.0]), 100.0, 50.0)
-    plain = selector_of(model, users).select(x, y).predict(new)
+    plain = TwoLevelSelector(given, Scaling.identity(2)).select(x, y).predict(new)
     raw = x * [7, 2] + [1, 0], 100 + 50 * y
-    other = selector_of(model, users, scaling).select(*raw).predict(new * [7, 2] + [1, 0])
+    other = TwoLevelSelector(given, scaling).select(*raw).predict(new * [7, 2] + [1, 0])
     np.testing.assert_allclose(other.mean, 100 + 50 * plain.mean, rtol=1e-9)
     np.testing.assert_allclose(other.sd, 50 * plain.sd, rtol=1e-7)
 
@@ -106,7 +124,7 @@ def pilot():
 
 @pytest.mark.parametrize(
     ("kind", "shared", "personal"),
-    [("linear", "CONST + LIN0", "CONST + LIN0"), ("pooled", "CONST + LIN0 + SE0", "WHITE")],
+    [("linear", "level, day", "CONST + LIN0"), ("pooled", "level, day, s(day)", "WHITE")],
 )
 def test_what_is_learned_from_pilot_users(pilot, kind, shared, personal):
     """A linear mixed model keeps the user's level, one GP for all rows doesn't."""

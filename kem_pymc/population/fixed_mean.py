@@ -7,29 +7,32 @@ the study's code.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.gp.mean_process import SharedKernel
-from kem_pymc.kernels.composition import Candidate, Composition
-from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.shared.inducing import places_near, with_inducing_points
-from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+from kem_pymc.population.design import Design, Surface, designs
+from kem_pymc.population.mean_process import MeanProcess, Smooth
+from kem_pymc.population.surfaces import spread_points
 
-#: Lengthscale of the smooth function, as a share of a feature's range, and its variance, which is
-#: so small that the part not determined by the inducing points is negligible.
-LENGTHSCALE, AMPLITUDE = 0.5, 1e-6
+#: Lengthscale of the smooth function, in halves of a feature's range, and its variance, which is so
+#: small that the part not determined by the inducing points is negligible; and the largest number
+#: of inducing points.
+LENGTHSCALE, AMPLITUDE, MOST = 1.0, 1e-6, 200
+
+#: Largest number of places near rows, and by how much they are shifted at most, as a share of a
+#: feature's range.
+PLACES, SHIFT = 1000, 0.05
 
 #: Largest error of the approximation of a given mean or standard deviation, in scaled units.
 TOLERANCE = 0.01
 
 #: Relative singular value below which directions of the weights are left out, because they don't
-#: affect the function; and the variance that jitter of the weights adds to the function at most.
-FELT, JITTER = 1e-7, 1e-6
+#: affect the function.
+FELT = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +58,19 @@ class FixedMean:
     mean: Callable[..., Any] | None = None
     cov: Callable[..., Any] | None = None
 
-    def posterior(
-        self, cohort: Cohort, noise_floor: float, rng: np.random.Generator
-    ) -> SharedPosterior:
-        """Return the given mean process as a posterior, which is the same for all users.
+    def process(self, cohort: Cohort, rng: np.random.Generator) -> MeanProcess:
+        """Return the given mean process as one with columns and weights.
 
         Parameters
         ----------
         cohort : Cohort
             Pilot users, in scaled units.
-        noise_floor : float
-            Smallest noise variance. The posterior's noise variance is the mean squared residual of
-            the targets from the mean, if that is larger.
         rng : Generator
             Random number generator that chooses places for the approximation.
 
         Returns
         -------
-        SharedPosterior
+        MeanProcess
 
         Raises
         ------
@@ -80,17 +78,18 @@ class FixedMean:
             If the functions don't return finite numbers of the right shape, or change too quickly
             for inducing points.
         """
-        kernel = _interpolating(cohort, rng)
-        where = np.concatenate([*cohort.inputs, places_near(cohort.inputs, rng)])
-        where = where[rng.permutation(len(where))[: 4 * kernel.size + 100]]
-        features = kernel.features(where)
-        inverse = np.linalg.pinv(features, rcond=FELT)
+        near = places_near(cohort, rng)
+        design, smooths = _interpolating(cohort, near)
+        where = np.concatenate([*cohort.inputs, near])
+        where = where[rng.permutation(len(where))[: 4 * design.size + 100]]
+        columns = design(where)
+        inverse = np.linalg.pinv(columns, rcond=FELT)
         n = len(where)
         mean = _evaluated(self.mean, "mean", (n,), where)
         covariance = _evaluated(self.cov, "covariance", (n, n), where, where)
         weights, spread = inverse @ mean, inverse @ covariance @ inverse.T
-        missed = np.abs(features @ weights - mean)
-        sds = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", features, spread, features), 0.0))
+        missed = np.abs(columns @ weights - mean)
+        sds = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, spread, columns), 0.0))
         missed = np.maximum(missed, np.abs(sds - np.sqrt(covariance.diagonal())))
         if missed.max() > TOLERANCE:
             raise InputError(
@@ -98,17 +97,7 @@ class FixedMean:
                 f"points has errors of up to {missed.max():.2g} standard deviations of the target. "
                 "Give a smoother function."
             )
-        spread += np.diag(JITTER / kernel.size / (features**2).max(axis=0))
-        precision = np.linalg.inv(spread)
-        precision = (precision + precision.T) / 2
-        nothing = np.zeros((1, kernel.size)), np.zeros(1)
-        left = [
-            y - kernel.features(x) @ weights
-            for x, y in zip(cohort.inputs, cohort.targets, strict=True)
-        ]
-        noise = max(float(np.mean(np.concatenate(left) ** 2)), noise_floor)
-        model = TwoLevel(kernel, Composition(), {}, noise)
-        return SharedPosterior(model, precision, precision @ weights, [nothing] * cohort.n_users)
+        return MeanProcess.of_moments(design, smooths, weights, spread)
 
 
 def _evaluated(
@@ -127,19 +116,28 @@ def _evaluated(
     return array
 
 
-def _interpolating(cohort: Cohort, rng: np.random.Generator) -> SharedKernel:
-    """Return a kernel whose features can represent any smooth function near the users' rows."""
-    dimension = cohort.dimension
-    lines = " + ".join(["CONST", *(f"LIN{d}" for d in range(dimension))])
-    composition = Composition.parse(lines, dimension) + Candidate.ard(dimension)
-    default = {"amplitude": 1.0, "shift": 0.5, "lengthscale": LENGTHSCALE}
-    values = {
-        h.name: default[h.name.rpartition(".")[2]]
-        for h in CandidatePool(composition.candidates, dimension).hyperparameters
+def _interpolating(cohort: Cohort, near: np.ndarray) -> tuple[Design, dict[str, Smooth]]:
+    """Return columns that can represent any smooth function near places (p, D), and kernels."""
+    numbers = ", ".join(name for name in cohort.features if name not in cohort.levels)
+    names = [name for level in cohort.levels for name in (level, f"s({numbers}):{level}")]
+    if numbers:
+        names.append(f"s({numbers})")
+    design, _ = designs(cohort, [name for name in names if numbers or "(" not in name], ())
+    smooth = [term for term in design.terms if term.smooth]
+    scales = np.full(len(numbers.split(", ")), LENGTHSCALE)
+    surfaces = {
+        term.name: Surface(spread_points(design.places(term, near), MOST), scales)
+        for term in smooth
     }
-    values[f"{Candidate.ard(dimension)}.amplitude"] = AMPLITUDE
-    none = np.empty((0, dimension))
-    kernel = SharedKernel(composition, values, dimension, none)
-    # Inducing points are added until they leave a small share of the smooth function's variance.
-    model = TwoLevel(kernel, Composition(), {}, AMPLITUDE)
-    return with_inducing_points(model, cohort.inputs, rng).kernel
+    kernels = {term.name: Smooth(AMPLITUDE, tuple(scales.tolist())) for term in smooth}
+    return replace(design, surfaces=surfaces), kernels
+
+
+def places_near(cohort: Cohort, rng: np.random.Generator) -> np.ndarray:
+    """Return places (p, D) near the users' rows; categories are those of the rows."""
+    rows = np.concatenate(cohort.inputs)
+    numbers = [d for d, name in enumerate(cohort.features) if name not in cohort.levels]
+    places = rows[rng.integers(len(rows), size=PLACES)]
+    shifts = rng.uniform(-SHIFT, SHIFT, (PLACES, len(numbers)))
+    places[:, numbers] += shifts * np.ptp(rows[:, numbers], axis=0)
+    return places

@@ -5,9 +5,10 @@ import pymc as pm
 import pytest
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.mean_process import MeanProcess
-from kem_pymc.shared import FixedMean, learn_shared
-from tests.shared.test_choice import make_cohort, wave
+from kem_pymc.population.fixed_mean import FixedMean
+from kem_pymc.population.mean_process import MeanProcess
+from kem_pymc.population.shared_part import learn_shared
+from tests.population.test_shared_part import make_cohort, wave
 
 COHORT = make_cohort(wave)
 X = np.linspace(0.05, 0.95, 7)[:, None]
@@ -18,12 +19,11 @@ def test_functions_of_pymc_are_met_to_a_hundredth():
     mean = pm.gp.mean.Linear(coeffs=np.array([3.0]), intercept=-1.0)
     cov = 0.5**2 * pm.gp.cov.ExpQuad(1, ls=0.3)
     part = learn_shared(COHORT, FixedMean(mean, cov))
-    again = MeanProcess.from_dict(part.process.to_dict(), 1)
+    again = MeanProcess.from_dict(part.process.to_dict())
     for process in (part.process, part.function(3), again):
         np.testing.assert_allclose(process.mean(X), 3 * X[:, 0] - 1, atol=0.01)
         exact = cov(X, X).eval()
         np.testing.assert_allclose(process.covariance(X, X), exact, atol=0.01)
-    assert "covariance" not in part.describe(("day",))
 
 
 def test_a_mean_alone_is_certain():
