@@ -178,10 +178,9 @@ class Evolutions(Displayed):
             nothing.
         without : int, optional
             Index of a pilot user to leave out, for whom selections are then almost those of a new
-            user. The shared mean process is exactly that of the other users' data, given its
-            hyperparameters. The user belongs to no cluster, but draws aren't weighted anew: the
-            user's data had a part in the other users' clusters, in what hyperparameters are likely
-            in them, and in the scaling.
+            user. The shared mean process is that of the other users' data. The user belongs to no
+            cluster, but draws aren't weighted anew: the user's data had a part in the other users'
+            clusters, in what hyperparameters are likely in them, and in the scaling.
 
         Raises
         ------

@@ -27,7 +27,7 @@ WIDEST = 2.5
 
 
 class ImportanceDraws(NamedTuple):
-    """ImportanceDraws draws of a posterior.
+    """Draws of a posterior, with weights.
 
     Attributes
     ----------

@@ -61,7 +61,7 @@ def test_groups_that_cannot_be_compared_are_refused(visits, tmp_path, by, messag
 
 
 def test_every_group_feature_has_its_rows_and_its_panel(visits, tmp_path):
-    """Fails where levels of two features can't be told apart, or only the first is drawn."""
+    """Fails where levels lack the name of their feature, or only the first feature is drawn."""
     table = pd.read_csv(visits)
     table["sex"] = table["user"].map(dict(zip(table["user"].unique(), "fm" * 7, strict=False)))
     table.to_csv(visits, index=False)

@@ -242,7 +242,7 @@ def test_differences_of_changes_are_those_of_a_dense_normal(few):
     """Averaged over the other features of all rows, and over the draws."""
     weeks = [0.0, 1.0, 5.0]
     table = few.comparisons("arm", over={"week": weeks[1:]}, baseline=0.0)
-    points, averages, every = cells("nobody", weeks)
+    points, averages, every = cells("new user", weeks)
     place = {cell: averages[i] for i, cell in enumerate(every)}
     changes = {cell: place[cell] - place[cell[0], 0.0] for cell in every}
     pairs = [(*row.contrast.split(" - "), row.week) for row in table.itertuples()]
