@@ -13,7 +13,8 @@ j pi / (2 L). A smooth function of several features, ``"s(day, dose)"``, has a :
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -35,6 +36,10 @@ SAME = 1e-6
 
 #: Added to the diagonal of the kernel at inducing points.
 JITTER = 1e-6
+
+#: Largest number of inducing points; a smaller one, for a first search of lengthscales; and the
+#: share of the variance that points needn't explain.
+MOST, FEWER, UNEXPLAINED = 256, 64, 1e-6
 
 #: Name of each user's own level.
 LEVEL = "level"
@@ -176,15 +181,42 @@ class Surface:
     lengthscales: np.ndarray
 
     def basis(self, x: np.ndarray) -> np.ndarray:
-        """Return k(x, Z) L'^-1 (n, M) at values (n, d), where L L' = k(Z, Z)."""
+        """Return k(x, Z) L'^-1 (n, M) at values (n, d)."""
         z = self.points / self.lengthscales
-        factor = np.linalg.cholesky(similar(z, z) + JITTER * np.eye(len(z)))
-        return solve_triangular(factor, similar(z, x / self.lengthscales), lower=True).T
+        return solve_triangular(self.factor, similar(z, x / self.lengthscales), lower=True).T
+
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """L, lower triangular (M, M), with L L' = k(Z, Z)."""
+        z = self.points / self.lengthscales
+        return np.linalg.cholesky(similar(z, z) + JITTER * np.eye(len(z)))
 
 
 def similar(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return the squared exponential kernel (n, m) of scaled values (n, d) and (m, d)."""
     return np.exp(-cdist(one, other, "sqeuclidean") / 2)
+
+
+def inducing_points(places: np.ndarray, lengthscales: np.ndarray, most: int = MOST) -> np.ndarray:
+    """Return inducing points among places (n, d): each is the one that the others explain least.
+
+    It is the incomplete Cholesky factorisation with pivots, which ends when the others explain all
+    places but for `UNEXPLAINED` of the variance.
+    """
+    distinct = np.unique(places, axis=0)
+    x = distinct / lengthscales
+    variance, factor = np.ones(len(x)), np.zeros((len(x), min(most, len(x))))
+    chosen: list[int] = []
+    # The first is the place nearest to the mean.
+    pivot = int(np.argmin(((distinct - distinct.mean(axis=0)) ** 2).sum(axis=1)))
+    while len(chosen) < factor.shape[1] and variance[pivot] > UNEXPLAINED:
+        done = factor[:, : len(chosen)]
+        column = similar(x, x[pivot : pivot + 1])[:, 0] - done @ done[pivot]
+        factor[:, len(chosen)] = column / np.sqrt(variance[pivot])
+        variance -= factor[:, len(chosen)] ** 2
+        chosen.append(pivot)
+        pivot = int(np.argmax(variance))
+    return distinct[chosen]
 
 
 @dataclass(frozen=True)
@@ -278,12 +310,17 @@ class Design:
 
     def columns(self, term: Term, x: np.ndarray) -> np.ndarray:
         """Return the columns (n, p) of a term at inputs (n, D), in the units of the cohort."""
+        out = self.feature_columns(term, x)
+        if term.smooth:
+            out = _products(out, self.smooth_columns(term, self.places(term, x)))
+        return out
+
+    def feature_columns(self, term: Term, x: np.ndarray) -> np.ndarray:
+        """Return the columns (n, p) of a term's features, without its smooth function."""
         names = [feature.name for feature in self.features]
         out = np.ones((len(x), 1))
         for name in term.features:
             out = _products(out, self.feature(name).columns(x[:, names.index(name)]))
-        if term.smooth:
-            out = _products(out, self.smooth_columns(term, self.places(term, x)))
         return out
 
     def smooth_columns(self, term: Term, places: np.ndarray) -> np.ndarray:
@@ -296,6 +333,27 @@ class Design:
         names = [feature.name for feature in self.features]
         every = ((self.feature(name), x[:, names.index(name)]) for name in term.smooth)
         return np.column_stack([feature.from_middle(values) for feature, values in every])
+
+    def with_lengthscales(
+        self,
+        lengthscales: Mapping[str, np.ndarray],
+        rows: np.ndarray | None = None,
+        most: int = MOST,
+    ) -> Self:
+        """Return the design with other lengthscales of smooth functions of several features.
+
+        At most `most` inducing points are chosen among rows (n, D); without these they remain.
+        """
+        surfaces = {}
+        for term in self.terms:
+            if term.joint:
+                scales = lengthscales[term.name]
+                if rows is None:
+                    points = self.surfaces[term.name].points
+                else:
+                    points = inducing_points(self.places(term, rows), scales, most)
+                surfaces[term.name] = Surface(points, scales)
+        return replace(self, surfaces=surfaces)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return the columns (n, P) of all terms, one after another."""
@@ -392,10 +450,10 @@ def _check(term: Term, which: str, features: Sequence[Feature]) -> None:
                 "functions like 's(day)' and 's(day):arm'."
             )
     for name in term.smooth:
-        if by_name[name].category:
+        if len(by_name[name].values) > (2 if term.joint else 0):
             raise InputError(
                 f"The {which} term {term.name!r} isn't valid: {name} is a category. Give a smooth "
-                "function of features with numbers."
+                "function of features with numbers, or of several ones with at most two levels."
             )
     if which == "personal" and len(term.features) + bool(term.smooth) > 1:
         raise InputError(

@@ -7,16 +7,15 @@ the study's code.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.population.design import Design, Surface, designs
+from kem_pymc.population.design import Design, designs
 from kem_pymc.population.mean_process import MeanProcess, Smooth
-from kem_pymc.population.surfaces import spread_points
 
 #: Lengthscale of the smooth function, in halves of a feature's range, and its variance, which is so
 #: small that the part not determined by the inducing points is negligible; and the largest number
@@ -125,12 +124,9 @@ def _interpolating(cohort: Cohort, near: np.ndarray) -> tuple[Design, dict[str, 
     design, _ = designs(cohort, [name for name in names if numbers or "(" not in name], ())
     smooth = [term for term in design.terms if term.smooth]
     scales = np.full(len(numbers.split(", ")), LENGTHSCALE)
-    surfaces = {
-        term.name: Surface(spread_points(design.places(term, near), MOST), scales)
-        for term in smooth
-    }
+    design = design.with_lengthscales({term.name: scales for term in smooth}, near, MOST)
     kernels = {term.name: Smooth(AMPLITUDE, tuple(scales.tolist())) for term in smooth}
-    return replace(design, surfaces=surfaces), kernels
+    return design, kernels
 
 
 def places_near(cohort: Cohort, rng: np.random.Generator) -> np.ndarray:

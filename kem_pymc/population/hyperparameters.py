@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +13,8 @@ from pytensor.compile.mode import Mode
 from scipy import optimize, stats
 
 from kem_pymc.errors import InputError
-from kem_pymc.population.design import BASIS, LEVEL, Design, Feature, Term, spectral_root
+from kem_pymc.population.design import BASIS, LEVEL, Design, Term, spectral_root
 from kem_pymc.population.likelihood import Arrays, Scales
-from kem_pymc.priors.distributions import fresh
 
 #: Prior sd of a line's or contrast's weight, in scaled units: so large that it doesn't matter.
 DIFFUSE = 1e3
@@ -89,15 +89,15 @@ def hyperparameters(
         for term in design.terms:
             name = owner + term.name
             if term.smooth:
-                table.append((f"{name}.sd", pm.Exponential.dist(1.0), "log"))
+                table.append((f"{name}.sd", _standard("smooth"), "log"))
                 if not term.joint:
-                    prior = _lengthscale(design.feature(term.smooth[0]))
-                    table.append((f"{name}.lengthscale", prior, "log"))
+                    shortest = max(design.feature(term.smooth[0]).gap, SHORTEST)
+                    table.append((f"{name}.lengthscale", _lengthscale(shortest), "log"))
             elif owner:
-                table.append((f"{name}.sd", pm.HalfNormal.dist(1.5), "root"))
+                table.append((f"{name}.sd", _standard("personal"), "root"))
     for line in correlated(personal):
-        table.append((f"{OWN}{line.name}.{CORRELATION}", pm.Uniform.dist(-1.0, 1.0), "fisher"))
-    table.append((NOISE, pm.HalfNormal.dist(1.0), "log"))
+        table.append((f"{OWN}{line.name}.{CORRELATION}", _standard(CORRELATION), "fisher"))
+    table.append((NOISE, _standard(NOISE), "log"))
     names = [name for name, *_ in table]
     unknown = [name for name in priors if name not in names]
     if unknown:
@@ -121,9 +121,19 @@ def _single(design: Design, term: Term) -> bool:
     return not term.smooth and not design.feature(term.features[0]).category
 
 
-def _lengthscale(feature: Feature) -> Any:
+@cache
+def _standard(what: str) -> Any:
+    """Return a default prior, the same object each time, so that its density is compiled once."""
+    if what == "smooth":
+        return pm.Exponential.dist(1.0)
+    if what == CORRELATION:
+        return pm.Uniform.dist(-1.0, 1.0)
+    return pm.HalfNormal.dist(1.0 if what == NOISE else 1.5)
+
+
+@cache
+def _lengthscale(shortest: float) -> Any:
     """Return the prior of a lengthscale: an inverse gamma distribution with `TAIL` in each tail."""
-    shortest = max(feature.gap, SHORTEST)
 
     def excess(logs: np.ndarray) -> list[float]:
         shape, scale = np.exp(logs)
@@ -134,15 +144,21 @@ def _lengthscale(feature: Feature) -> Any:
     return pm.InverseGamma.dist(float(shape), float(scale))
 
 
-def log_prior(every: Sequence[PopulationHyperparameter]) -> Any:
-    """Return a function from natural values, an array for each, to their log prior density.
+def log_prior(
+    every: Sequence[PopulationHyperparameter], natural: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return log prior densities (S,) of natural values (S,) by name."""
+    return np.sum([_log_density(h.prior)(natural[h.name]) for h in every], axis=0)
 
-    PyTensor's graph is evaluated by Python, an operation on all values at a time, after checks of
-    constants are dropped: compiling it would take longer.
+
+@lru_cache(maxsize=100)
+def _log_density(prior: Any) -> Any:
+    """Return the log density of a prior as a function of values (S,).
+
+    It is evaluated by Python, an operation on all values at a time: compiling it would take longer.
     """
-    values = [pt.vector(h.name) for h in every]
-    total: Any = sum(pm.logp(h.prior, v) for h, v in zip(every, values, strict=True))
-    return pytensor.function(values, total, mode=Mode(linker="py", optimizer="fast_compile"))
+    value = pt.vector()
+    return pytensor.function([value], pm.logp(prior, value), mode=Mode("py", "fast_compile"))
 
 
 def scales(
@@ -186,15 +202,3 @@ def scales(
 def _unit(size: int, row: int, column: int) -> np.ndarray:
     """Return a matrix of zeros with a one at one place."""
     return np.outer(np.arange(size) == row, np.arange(size) == column).astype(float)
-
-
-def named(
-    every: Sequence[PopulationHyperparameter], coordinates: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return natural values by name, for coordinates (..., d)."""
-    return {h.name: h.natural(coordinates[..., i]) for i, h in enumerate(every)}
-
-
-def register(every: Sequence[PopulationHyperparameter], model: pm.Model) -> dict[str, Any]:
-    """Add the hyperparameters to a PyMC model as random variables, and return them by name."""
-    return {h.name: model.register_rv(fresh(h.prior), h.name) for h in every}

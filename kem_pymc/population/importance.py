@@ -105,19 +105,26 @@ def _mode(
     log_density: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, low: np.ndarray
 ) -> np.ndarray:
     """Return the mode found from the highest of several starts."""
-    steps = SLOPE_STEP * np.eye(starts.shape[1])
     start = starts[np.argmax(log_density(starts))]
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
-        height = -log_density(np.vstack([x, x + steps]))
-        height = np.where(np.isfinite(height), height, 1e10)
-        return float(height[0]), (height[1:] - height[0]) / SLOPE_STEP
+        height, slope = differences(log_density, x)
+        return -height, -slope
 
     bounds = [(end if np.isfinite(end) else -8.0, 4.0) for end in low]
     options = {"maxiter": 200, "ftol": 1e-7, "gtol": 1e-3}
     return optimize.minimize(
         negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     ).x
+
+
+def differences(
+    log_density: Callable[[np.ndarray], np.ndarray], x: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return a log density at a point (d,), and its slope by finite differences."""
+    height = log_density(np.vstack([x, x + SLOPE_STEP * np.eye(len(x))]))
+    height = np.where(np.isfinite(height), height, -1e10)
+    return float(height[0]), (height[1:] - height[0]) / SLOPE_STEP
 
 
 def _curvature(

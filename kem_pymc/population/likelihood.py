@@ -21,16 +21,18 @@ the number of users and of columns only, once these products are known.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import LANES, add_multiple, load, multiple, padded, store
+from kem_pymc.gp.cholesky import cholesky
 
-#: Largest number of values of V that are held at a time.
-AT_A_TIME = 4_000_000
+#: Largest number of values of V, or of B, that are held at a time.
+AT_A_TIME = 500_000
 
 
 @compiled
@@ -40,11 +42,11 @@ def whiten(roots, own, common, ranks, noise, white, log_determinant):
     Parameters
     ----------
     roots : (S, q, q) float64
-        L.
-    own : (U, r, q) float64
-        R_u, padded with rows of zeros.
-    common : (U, r, P + 1) float64
-        X_u, padded with rows of zeros.
+        L, of which few entries aren't zero.
+    own : (U, q, r) float64
+        R_u transposed, padded with columns of zeros; r is a multiple of `LANES`.
+    common : (U, r, P') float64
+        X_u, padded with rows and columns of zeros; P' is a multiple of `LANES`.
     ranks : (U,) int64
         Numbers of rows r_u.
     noise : (S,) float64
@@ -54,37 +56,37 @@ def whiten(roots, own, common, ranks, noise, white, log_determinant):
     log_determinant : (S,) float64
         Receives 2 sum_u log |C_u|; NaN where a matrix isn't positive definite.
     """
-    most, q, p = own.shape[1], own.shape[2], common.shape[2]
-    spread = np.empty((most, q))
-    factor = np.empty((most, most))
+    q, most, width, p = own.shape[1], own.shape[2], common.shape[2], white.shape[2]
+    spread = np.empty((q, most))  # (R_u L)'
+    both = np.empty((most, most + width))
     for s in range(roots.shape[0]):
         total, place = 0.0, 0
         for u in range(own.shape[0]):
-            r = ranks[u]
+            r, mine, theirs = ranks[u], own[u], common[u]
+            spread[:] = 0.0
+            for j in range(q):
+                for k in range(j, q):
+                    times = roots[s, k, j]
+                    if times != 0.0:
+                        for i in range(0, r, LANES):
+                            row = add_multiple(load(spread, j, i), times, load(mine, k, i))
+                            store(spread, j, i, row)
+            # The factorisation of [C C', X] is [C', V].
             for i in range(r):
-                for j in range(q):
-                    value = 0.0
-                    for k in range(j, q):
-                        value += own[u, i, k] * roots[s, k, j]
-                    spread[i, j] = value
+                for j in range(i // LANES * LANES, most, LANES):
+                    row = multiple(spread[0, i], load(spread, 0, j))
+                    for k in range(1, q):
+                        row = add_multiple(row, spread[k, i], load(spread, k, j))
+                    store(both, i, j, row)
+                both[i, i] += noise[s] ** 2
+                for c in range(0, width, LANES):
+                    store(both, i, most + c, load(theirs, i, c))
+            if cholesky(both, r, 0) < r:
+                total = math.nan
             for i in range(r):
-                for j in range(i + 1):
-                    value = noise[s] ** 2 if i == j else 0.0
-                    for k in range(q):
-                        value += spread[i, k] * spread[j, k]
-                    for k in range(j):
-                        value -= factor[i, k] * factor[j, k]
-                    factor[i, j] = math.sqrt(value) if i == j else value / factor[j, j]
-                total += math.log(factor[i, i])
-                row = white[s, place + i]
+                total += math.log(both[i, i])
                 for c in range(p):
-                    row[c] = common[u, i, c]
-                for k in range(i):
-                    before, times = white[s, place + k], factor[i, k]
-                    for c in range(p):
-                        row[c] -= times * before[c]
-                for c in range(p):
-                    row[c] /= factor[i, i]
+                    white[s, place + i, c] = both[i, most + c]
             place += r
         log_determinant[s] = 2 * total
 
@@ -131,12 +133,13 @@ class Given(NamedTuple):
 class Arrays:
     """Operations on NumPy's arrays that PyTensor has under other names."""
 
+    arange = staticmethod(np.arange)
     concatenate = staticmethod(np.concatenate)
+    diagonal = staticmethod(np.diagonal)
     exp = staticmethod(np.exp)
     eye = staticmethod(np.eye)
     log = staticmethod(np.log)
     cholesky = staticmethod(np.linalg.cholesky)
-    solve_lower = staticmethod(np.linalg.solve)
 
 
 class Total(NamedTuple):
@@ -153,6 +156,10 @@ class Total(NamedTuple):
     log_determinant: Any
     products: Any
 
+    def at(self, draws: slice) -> "Total":
+        """Return the sums of some draws."""
+        return Total(*(values[draws] for values in self))
+
     def without(self, other: "Total") -> "Total":
         """Return the sums over the users who aren't in another total."""
         return Total(self.log_determinant - other.log_determinant, self.products - other.products)
@@ -162,15 +169,15 @@ class Total(NamedTuple):
 
         `arrays` are the operations of NumPy, or of PyTensor for the scales of one draw.
         """
-        shared = scales.shared
-        one = arrays.eye(shared.shape[-1])
-        precision = shared[..., :, None] * self.products[..., :-1, :-1] * shared[..., None, :]
-        factor = arrays.cholesky(precision + one)
-        shift = (shared * self.products[..., :-1, -1])[..., None]
-        white = arrays.solve_lower(factor, shift)[..., 0]
-        of_shared = 2 * arrays.log((factor * one).sum(axis=-1)).sum(axis=-1)
-        squares = self.products[..., -1, -1] - (white**2).sum(axis=-1)
-        return Given(-(self.log_determinant + of_shared + squares) / 2, factor, white)
+        both = arrays.concatenate([scales.shared, 0 * scales.shared[..., :1] + 1], axis=-1)
+        size = both.shape[-1]
+        prior = arrays.eye(size) * (arrays.arange(size) < size - 1)
+        # The last row of the factor of [B, h; h', y'A^-1 y] is h, whitened.
+        factor = arrays.cholesky(both[..., :, None] * self.products * both[..., None, :] + prior)
+        diagonal = arrays.diagonal(factor, axis1=-2, axis2=-1)
+        of_shared = 2 * arrays.log(diagonal[..., :-1]).sum(axis=-1)
+        log_likelihood = -(self.log_determinant + of_shared + diagonal[..., -1] ** 2) / 2
+        return Given(log_likelihood, factor[..., :-1, :-1], factor[..., -1, :-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +233,11 @@ class Products:
         count = len(scales.noise)
         white = np.empty((count, int(self.ranks.sum()), self.common.shape[2]))
         log_determinant = np.empty(count)
-        contiguous = map(np.ascontiguousarray, (scales.personal, self.own, self.common))
-        whiten(*contiguous, self.ranks, scales.noise, white, log_determinant)
+        (users, most, q), columns = self.own.shape, self.common.shape[2]
+        own, common = np.zeros((users, q, padded(most))), np.zeros((users, most, padded(columns)))
+        own[:, :, :most], common[:, :, :columns] = self.own.mT, self.common
+        roots = np.ascontiguousarray(scales.personal)
+        whiten(roots, own, common, self.ranks, scales.noise, white, log_determinant)
         return white, log_determinant
 
     def total(self, scales: Scales) -> Total:
@@ -235,11 +245,12 @@ class Products:
         variance = scales.noise**2
         constant = self.rows.sum() * np.log(2 * np.pi)
         constant = constant + (self.rows - self.ranks).sum() * np.log(variance)
-        products = self.rest.sum(axis=0) / variance[:, None, None]
-        log_determinant = np.empty(len(variance))
-        size = max(1, AT_A_TIME // max(int(self.ranks.sum()) * self.common.shape[2], 1))
-        for start in range(0, len(variance), size):
-            part = slice(start, start + size)
-            white, log_determinant[part] = self.white(scales.at(part))
-            products[part] += white.mT @ white
+        white, log_determinant = self.white(scales)
+        products = self.rest.sum(axis=0) / variance[:, None, None] + white.mT @ white
         return Total(constant + log_determinant, products)
+
+    def parts(self, count: int) -> Iterator[slice]:
+        """Split draws into parts whose arrays fit into the processor's cache, or nearly."""
+        columns = self.common.shape[2]
+        size = max(1, AT_A_TIME // (columns * max(columns, int(self.ranks.sum()))))
+        return (slice(start, min(start + size, count)) for start in range(0, count, size))

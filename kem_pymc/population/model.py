@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
 from kem_pymc.errors import InputError, SamplingWarning
-from kem_pymc.population.design import LEVEL, Surface, default_terms, designs
+from kem_pymc.population.design import FEWER, LEVEL, MOST, default_terms, designs
 from kem_pymc.population.hyperparameters import (
     CORRELATION,
     NOISE,
@@ -25,10 +24,10 @@ from kem_pymc.population.hyperparameters import (
     log_prior,
     scales,
 )
-from kem_pymc.population.importance import RELIABLE, ImportanceDraws, sample
+from kem_pymc.population.importance import RELIABLE, ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior
-from kem_pymc.population.surfaces import find_lengthscales, first_surfaces
+from kem_pymc.population.surfaces import adjoints, climb, in_lengthscales, usual
 from kem_pymc.priors.distributions import fresh
 
 if TYPE_CHECKING:
@@ -125,7 +124,6 @@ class PopulationModel(pm.Model):
         self.priors = dict(priors or {})
         self.hyperparameters = hyperparameters(self.shared, self.personal, self.priors)
         self.target_mean, self.target_sd = float(y.mean()), float(y.std())
-        self._log_prior = log_prior(self.hyperparameters)
         self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
         self._find_surfaces(rows)
         self.products = self._products()
@@ -148,7 +146,7 @@ class PopulationModel(pm.Model):
         inside = np.isfinite(coordinates).all(axis=1) & (coordinates >= low).all(axis=1)
         if inside.any():
             values = coordinates[inside]
-            density = self._log_prior(*self.named(values).values())
+            density = log_prior(self.hyperparameters, self.named(values))
             every = enumerate(self.hyperparameters)
             total[inside] = density + sum(h.log_jacobian(values[:, i]) for i, h in every)
         return total
@@ -180,7 +178,8 @@ class PopulationModel(pm.Model):
     def log_likelihood(self, natural: Mapping[str, np.ndarray], products: Products) -> np.ndarray:
         """Return log likelihoods (S,) of products, minus infinity where rounding errors win."""
         every = scales(self.shared, self.personal, natural)
-        return _log_likelihood(products.total(every), every)
+        parts = map(every.at, products.parts(len(every.noise)))
+        return np.concatenate([_log_likelihood(products.total(part), part) for part in parts])
 
     @one_blas_thread()
     def fit(self, *, draws: int = DRAWS, seed: int = 0) -> PopulationPosterior:
@@ -265,41 +264,71 @@ class PopulationModel(pm.Model):
         return PopulationModel(self.cohort, [*shared], own, priors=names, lengthscales=scales)
 
     def _products(self) -> Products:
+        return Products.of(*self._columns())
+
+    def _columns(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        """Return each user's shared and personal columns, and targets."""
         rows, y = np.concatenate(self.cohort.inputs), np.concatenate(self.cohort.targets)
-        columns = self.shared(rows), self.personal(rows), (y - self.target_mean) / self.target_sd
         ends = np.cumsum([len(x) for x in self.cohort.inputs])[:-1]
-        return Products.of(*(np.split(values, ends) for values in columns))
+        scaled = (y - self.target_mean) / self.target_sd
+        every = self.shared(rows), self.personal(rows), scaled
+        shared, personal, targets = (np.split(values, ends) for values in every)
+        return shared, personal, targets
 
     @one_blas_thread()
     def _find_surfaces(self, rows: np.ndarray) -> None:
         """Find the lengthscales of smooth functions of several features."""
-
-        def use(every: Mapping[str, Surface]) -> None:
-            own = {name: surface for name, surface in every.items() if name.startswith(OWN)}
-            common = {name: every[name] for name in every.keys() - own.keys()}
-            self.shared = replace(self.shared, surfaces=common)
-            without_owner = {name.removeprefix(OWN): surface for name, surface in own.items()}
-            self.personal = replace(self.personal, surfaces=without_owner)
-
-        def log_likelihood(every: Mapping[str, Surface], coordinates: np.ndarray) -> np.ndarray:
-            use(every)
-            return self.log_likelihood(self.named(coordinates), self._products())
-
-        own = first_surfaces(self.personal, rows)
-        every = first_surfaces(self.shared, rows) | {OWN + n: surface for n, surface in own.items()}
+        of = {t.name: usual(t) for t in self.shared.terms if t.joint}
+        of |= {OWN + t.name: usual(t) for t in self.personal.terms if t.joint}
         given = self._lengthscales
         for name, values in given.items():
-            if name not in every or values.shape != every[name].lengthscales.shape:
+            if name not in of or values.shape != of[name].shape:
                 raise InputError(
                     f"{{lengthscales}} has {name!r} with shape {values.shape}. Give a number for "
-                    f"each feature of the smooth functions of several: {', '.join(every)}.",
+                    f"each feature of the smooth functions of several: {', '.join(of)}.",
                     lengthscales=...,
                 )
-        every = {n: replace(s, lengthscales=given.get(n, s.lengthscales)) for n, s in every.items()}
-        if sought := every.keys() - given.keys():
-            what = self._starts, self.lower_ends, self.log_prior, log_likelihood
-            every = find_lengthscales(every, sought, *what)
-        use(every)
+        sought = [name for name in of if name not in given]
+        self._use(of | given, rows, FEWER if sought else MOST)
+        if not sought:
+            return
+        centre = np.log(np.concatenate([of[name] for name in sought]))
+        ends = np.cumsum([len(of[name]) for name in sought])[:-1]
+        heights = self.log_posterior(self._starts, self._products())
+        x, logs = self._starts[np.argmax(heights)], centre
+
+        def scales(logs: np.ndarray) -> dict[str, np.ndarray]:
+            return given | dict(zip(sought, np.split(np.exp(logs), ends), strict=True))
+
+        def height(x: np.ndarray, logs: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            self._use(scales(logs))
+            values, slope = differences(partial(self.log_posterior, products=self._products()), x)
+            in_logs = self._in_lengthscales(x, rows)
+            return values, slope, np.concatenate([in_logs[name] for name in sought])
+
+        for most in (MOST, MOST):
+            x, logs = climb(height, x, self.lower_ends, logs, centre)
+            self._use(scales(logs), rows, most)
+
+    def _use(
+        self,
+        lengthscales: Mapping[str, np.ndarray],
+        rows: np.ndarray | None = None,
+        most: int = MOST,
+    ) -> None:
+        """Use lengthscales, with inducing points chosen among rows, or those of before."""
+        own = {n.removeprefix(OWN): v for n, v in lengthscales.items() if n.startswith(OWN)}
+        common = {name: v for name, v in lengthscales.items() if not name.startswith(OWN)}
+        self.shared = self.shared.with_lengthscales(common, rows, most)
+        self.personal = self.personal.with_lengthscales(own, rows, most)
+
+    def _in_lengthscales(self, x: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return derivatives of the log likelihood in the logs of lengthscales, by name."""
+        every = scales(self.shared, self.personal, self.named(x[None]))
+        found = adjoints(*self._columns(), Scales(*(values[0] for values in every)))
+        own = in_lengthscales(self.personal, rows, found.personal)
+        common = in_lengthscales(self.shared, rows, found.shared)
+        return common | {OWN + name: values for name, values in own.items()}
 
     @property
     def _starts(self) -> np.ndarray:
@@ -325,23 +354,19 @@ def _log_likelihood(total: Total, every: Scales) -> np.ndarray:
         if count == 1:
             return np.array([-np.inf])
         halves = slice(0, count // 2), slice(count // 2, count)
-        parts = [(Total(*(values[half] for values in total)), every.at(half)) for half in halves]
-        return np.concatenate([_log_likelihood(*part) for part in parts])
+        return np.concatenate([_log_likelihood(total.at(h), every.at(h)) for h in halves])
 
 
 class Tensors:
     """Operations of PyTensor, as :class:`~kem_pymc.population.likelihood.Arrays` has NumPy's."""
 
+    arange = staticmethod(pt.arange)
     concatenate = staticmethod(pt.concatenate)
+    diagonal = staticmethod(pt.diagonal)
     exp = staticmethod(pt.exp)
     eye = staticmethod(pt.eye)
     log = staticmethod(pt.log)
     cholesky = staticmethod(pt.linalg.cholesky)
-
-    @staticmethod
-    def solve_lower(factor: Any, right: Any) -> Any:
-        """Solve with stacked lower triangular matrices."""
-        return pt.linalg.solve_triangular(factor, right, lower=True, b_ndim=2)
 
 
 def _add_variables(model: PopulationModel) -> None:
@@ -375,7 +400,8 @@ def _add_variables(model: PopulationModel) -> None:
             spread = products.own @ every.personal
             factor = pt.linalg.cholesky(spread @ spread.mT + variance * np.eye(ranks.max()))
             both = pt.concatenate([of_shared, onto[..., None]], axis=-1)
-            white = Tensors.solve_lower(factor, both).reshape((-1, common.shape[1] + 1))
+            white = pt.linalg.solve_triangular(factor, both, lower=True, b_ndim=2)
+            white = white.reshape((-1, common.shape[1] + 1))
             sums += white.T @ white
             diagonal = (factor * np.eye(ranks.max())).sum(axis=-1)
             log_determinant += 2 * pt.log(diagonal).sum()

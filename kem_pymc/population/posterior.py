@@ -1,13 +1,14 @@
 """The posterior of a population model, and the questions that it answers."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import lapack, solve_triangular
 from scipy.special import logsumexp
 
 from kem_pymc._system.resources import one_blas_thread
@@ -30,6 +31,9 @@ FINE = 50
 
 #: A user's deviation is unusual if it is larger than this many sds of users' deviations.
 UNUSUAL = 2.0
+
+#: Weight below which draws don't affect moments.
+NEGLIGIBLE = 1e-12
 
 #: Label of the group of an answer that isn't one by groups.
 EVERYBODY = "all"
@@ -107,8 +111,8 @@ class PopulationPosterior:
         tables = []
         for label, setting in self._levels(by):
             at = [{**setting, name: value} for value in values]
-            common = np.array([self._average(self.model.shared, rows, x) for x in at])
-            own = np.array([self._average(self.model.personal, rows, x) for x in at])
+            common = self._averages(self.model.shared, rows, at)
+            own = self._averages(self.model.personal, rows, at)
             if user is None:
                 mean, variance = self._shared(common)
             else:
@@ -171,10 +175,10 @@ class PopulationPosterior:
             for value in feature.values:
                 here = {variable: float(value)}
                 at = [here | place for place in places]
-                curve = np.array([self._average(self.model.shared, rows, x) for x in at])
+                curve = self._averages(self.model.shared, rows, at)
                 if baseline is not None:
                     since = here | dict.fromkeys(places[0], baseline)
-                    curve -= self._average(self.model.shared, rows, since)
+                    curve -= self._averages(self.model.shared, rows, [since])
                 curves.append(curve)
             for a, b in pairs:
                 table = _labelled(self._summary(curves[b] - curves[a]), by, stratum, values)
@@ -215,14 +219,13 @@ class PopulationPosterior:
         values, places = self._settings(over)
         tables = []
         for label, setting in self._levels(by):
-            curve = []
-            for place in places:
-                ends = [
-                    self._average(self.model.shared, self._rows, setting | place, {variable: move})
-                    for move in (step, -step)
-                ]
-                curve.append((ends[0] - ends[1]) / (2 * step))
-            table = _labelled(self._summary(np.array(curve)), by, label, values)
+            at = [setting | place for place in places]
+            after, before = (
+                self._averages(self.model.shared, self._rows, at, {variable: move})
+                for move in (step, -step)
+            )
+            curve = (after - before) / (2 * step)
+            table = _labelled(self._summary(curve), by, label, values)
             table.insert(0, "variable", variable)
             tables.append(table)
         return pd.concat(tables, ignore_index=True)
@@ -314,15 +317,15 @@ class PopulationPosterior:
         pareto_k : float
             k-hat of the weights of this posterior's draws.
         """
-        others = replace(self, left_out=user)
+        others = self._with(left_out=user)
         of_user = self.log_likelihood - others.log_likelihood
         with np.errstate(divide="ignore"):  # of weights that are zero
             log_weights, pareto_k = smoothed(np.log(self.weights) - of_user)
         if pareto_k <= RELIABLE:
-            others = replace(others, weights=np.exp(log_weights))
+            others = others._with(weights=np.exp(log_weights))
         else:
             others = self.model.fit_without(user, len(self.weights))
-            everybody = replace(others, left_out=None)
+            everybody = others._with(left_out=None)
             of_user = everybody.log_likelihood - others.log_likelihood
             with np.errstate(divide="ignore"):
                 log_weights = np.log(others.weights)
@@ -374,42 +377,63 @@ class PopulationPosterior:
         """Inputs (n, D) of all users."""
         return np.concatenate(self.model.cohort.inputs)
 
+    def _with(self, **changes: Any) -> "PopulationPosterior":
+        """Return the posterior with other weights, or without a user, of the same draws."""
+        other = replace(self, **changes)
+        other.__dict__.update(_scales=self._scales, _total=self._total)
+        return other
+
     @cached_property
     def _scales(self) -> Scales:
         return scales(self.model.shared, self.model.personal, self.draws)
 
     @cached_property
+    def _total(self) -> Total:
+        products = self.model.products
+        parts = [products.total(self._scales.at(p)) for p in products.parts(len(self.weights))]
+        return Total(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _given(self) -> Iterator[tuple[slice, Given]]:
+        """Return the posterior given each part of the draws."""
+        products = self.model.products
+        for part in products.parts(len(self.weights)):
+            total, every = self._total.at(part), self._scales.at(part)
+            if self.left_out is not None:
+                total = total.without(products.take([self.left_out]).total(every))
+            yield part, total.given(every)
+
+    @cached_property
     @one_blas_thread()
     def log_likelihood(self) -> np.ndarray:
         """Log likelihood (S,) of the data given each draw, in scaled units."""
-        return self._given.log_likelihood
-
-    @cached_property
-    def _total(self) -> Total:
-        return self.model.products.total(self._scales)
-
-    @cached_property
-    def _given(self) -> Given:
-        total = self._total
-        if self.left_out is not None:
-            total = total.without(self.model.products.take([self.left_out]).total(self._scales))
-        return total.given(self._scales)
+        return np.concatenate([given.log_likelihood for _, given in self._given()])
 
     @cached_property
     @one_blas_thread()
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean T w (S, P) of the shared columns' weights, and R (S, P, P) of covariance R'R."""
-        root = np.linalg.inv(self._given.factor) * self._scales.shared[:, None, :]
-        return (self._given.white[:, None, :] @ root)[:, 0], root
+        means, roots = [], []
+        for part, given in self._given():
+            roots.append(np.linalg.inv(given.factor) * self._scales.shared[part, None, :])
+            means.append((given.white[:, None, :] @ roots[-1])[:, 0])
+        return np.concatenate(means), np.concatenate(roots)
 
+    @one_blas_thread()
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (P,) and covariance (P, P) of the shared weights, in scaled units."""
-        mean, root = self._weights
-        centre = self.weights @ mean
-        away = np.concatenate([root, (mean - centre)[:, None]], axis=1)
-        away *= np.sqrt(self.weights)[:, None, None]
-        flat = away.reshape(-1, len(centre))
-        return centre, flat.T @ flat
+        means, covariance = np.zeros(self._scales.shared.shape), 0.0
+        for part, given in self._given():
+            shared, weights = self._scales.shared[part], self.weights[part]
+            for i in np.flatnonzero(weights > NEGLIGIBLE):
+                # LAPACK leaves the upper triangle as it is: empty.
+                inverse, _ = lapack.dpotri(given.factor[i], lower=1)
+                covariance += weights[i] * np.outer(shared[i], shared[i]) * inverse
+                mean = solve_triangular(given.factor[i], given.white[i], trans=1, lower=True)
+                means[part.start + i] = mean * shared[i]
+        centre = self.weights @ means
+        away = means - centre
+        within = np.tril(covariance) + np.tril(covariance, -1).T
+        return centre, within + (self.weights * away.T) @ away
 
     def _shared(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (S, k) of shared functions with columns (k, P)."""
@@ -456,21 +480,28 @@ class PopulationPosterior:
 
     # --- features and rows
 
-    def _average(
+    def _averages(
         self,
         design: Design,
         rows: np.ndarray,
-        setting: Mapping[str, float],
+        settings: Sequence[Mapping[str, float]],
         move: Mapping[str, float] | None = None,
     ) -> np.ndarray:
-        """Return the mean of columns over rows in which features are set to values, or moved."""
+        """Return means (k, P) of columns over rows in which features are set to values, or moved.
+
+        Every setting has the same features.
+        """
         x, names = rows.copy(), self.model.cohort.features
-        for name, value in setting.items():
-            x[:, names.index(name)] = value
+        places = [names.index(name) for name in settings[0]]
+        x[:, places] = 0.0
         distinct, counts = np.unique(x, axis=0, return_counts=True)
         for name, step in (move or {}).items():
             distinct[:, names.index(name)] += step
-        return counts @ design(distinct) / counts.sum()
+        offsets, means = distinct[:, places], []
+        for setting in settings:
+            distinct[:, places] = offsets + np.array(list(setting.values()))
+            means.append(counts @ design(distinct) / counts.sum())
+        return np.array(means)
 
     def _number(self, name: str | None) -> Feature:
         """Return a feature with numbers, by default the time."""

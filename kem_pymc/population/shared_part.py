@@ -222,13 +222,16 @@ def choices(cohort: Cohort) -> dict[str, tuple[str, ...]]:
     features = [Feature.of(cohort, name) for name in cohort.features]
     lines = tuple(cohort.features)
     curved = [f.name for f in features if not f.category and f.distinct >= CURVED]
+    constant = {cohort.features[d] for d in cohort.constant}
     groups = tuple(name for name in default_terms(cohort)[0] if ":" in name)
     found: dict[str, tuple[str, ...]] = {"nothing": (), "linear": lines}
     if groups or 0 < len(curved) <= LINES:
         found["additive"] = (*lines, *(f"s({name})" for name in curved), *groups)
     if len(curved) > 1:
-        others = tuple(name for name in lines if name not in curved)
-        found["smooth"] = (*others, f"s({', '.join(curved)})", *groups)
+        changing = [f for f in features if len(f.values) == 2 and f.name not in constant]
+        joint = [f.name for f in features if not f.category or f in changing]
+        others = tuple(name for name in lines if name not in joint)
+        found["smooth"] = (*others, f"s({', '.join(joint)})", *groups)
     return found
 
 

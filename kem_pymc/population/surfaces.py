@@ -5,102 +5,144 @@ change the columns with each draw. So they are found first, together with the mo
 hyperparameters, and then are as they are.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
-from kem_pymc.population.design import Design, Surface, Term
-
-#: Largest number of inducing points.
-MOST = 128
+from kem_pymc.population.design import Design, Surface, Term, similar
+from kem_pymc.population.likelihood import Scales
 
 #: Prior of the log of a lengthscale, in halves of the range, for a function of one feature: mean,
 #: and sds on either side. Of many features few may matter, so long lengthscales are likely, too.
 CENTRE, SHORTER, LONGER = 0.0, 1.0, 4.0
 
-#: Step of finite differences, and largest number of steps.
-STEP, STEPS = 1e-4, 60
+#: Largest number of steps for given inducing points.
+STEPS = 60
 
 
-def spread_points(places: np.ndarray, most: int = MOST) -> np.ndarray:
-    """Return inducing points among places (n, d): each is the one that is farthest from the others.
+class Adjoints(NamedTuple):
+    """Derivatives of the log likelihood in the columns.
 
-    The first is the place nearest to the mean.
+    Attributes
+    ----------
+    shared, personal : ndarray, shape (n, P) and (n, q)
+        In those of what users share, and of their own parts.
     """
-    distinct = np.unique(places, axis=0)
-    first = int(np.argmin(((distinct - distinct.mean(axis=0)) ** 2).sum(axis=1)))
-    chosen, distance = [first], np.full(len(distinct), np.inf)
-    while len(chosen) < min(most, len(distinct)):
-        away = ((distinct - distinct[chosen[-1]]) ** 2).sum(axis=1)
-        distance = np.minimum(distance, away)
-        chosen.append(int(np.argmax(distance)))
-    return distinct[chosen]
+
+    shared: np.ndarray
+    personal: np.ndarray
 
 
-def first_surfaces(design: Design, rows: np.ndarray) -> dict[str, Surface]:
-    """Return the surfaces with which the search for lengthscales begins, by name of the term."""
-    terms = [term for term in design.terms if term.joint]
-    return {t.name: Surface(spread_points(design.places(t, rows)), _usual(t)) for t in terms}
+def adjoints(
+    shared: Sequence[np.ndarray],
+    personal: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    scales: Scales,
+) -> Adjoints:
+    """Return the derivatives of the log likelihood in each user's columns (n, P) and (n, q).
+
+    Of the covariance K = F F' + A with F = H T and blocks A_u = s^2 I + Z_u L L'Z_u', the log
+    likelihood has the derivative G = (a a' - K^-1) / 2 with a = K^-1 y, so that it has 2 G F in F,
+    and 2 G_u Z_u L in Z_u L. With V = A^-1 F and B = I + F'V, K^-1 = A^-1 - V B^-1 V' and
+    K^-1 F = V B^-1.
+    """
+    sds, root, noise = scales.shared, scales.personal, scales.noise
+    spread = [z @ root for z in personal]
+    factors = [h * sds for h in shared]
+    inverses = [np.linalg.inv(noise**2 * np.eye(len(w)) + w @ w.T) for w in spread]
+    white = [a @ f for a, f in zip(inverses, factors, strict=True)]
+    precision = np.eye(len(sds)) + sum(f.T @ v for f, v in zip(factors, white, strict=True))
+    inverse = np.linalg.inv(precision)
+    weights = inverse @ sum(v.T @ y for v, y in zip(white, targets, strict=True))
+    every = zip(inverses, white, targets, strict=True)
+    residuals = [a @ y - v @ weights for a, v, y in every]
+    total = sum(f.T @ r for f, r in zip(factors, residuals, strict=True))
+    of_shared = [np.outer(r, total) - v @ inverse for r, v in zip(residuals, white, strict=True)]
+    of_personal = [
+        np.outer(r, r @ w) - a @ w + v @ (inverse @ (v.T @ w))
+        for r, w, a, v in zip(residuals, spread, inverses, white, strict=True)
+    ]
+    return Adjoints(np.vstack(of_shared) * sds, np.vstack(of_personal) @ root.T)
 
 
-def _usual(term: Term) -> np.ndarray:
-    return np.full(len(term.smooth), np.exp(CENTRE) * np.sqrt(len(term.smooth)))
-
-
-def find_lengthscales(
-    surfaces: Mapping[str, Surface],
-    sought: Collection[str],
-    starts: np.ndarray,
-    low: np.ndarray,
-    log_prior: Callable[[np.ndarray], np.ndarray],
-    log_likelihood: Callable[[Mapping[str, Surface], np.ndarray], np.ndarray],
-) -> dict[str, Surface]:
-    """Return surfaces with lengthscales at the mode.
+def slopes(surface: Surface, places: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
+    """Return derivatives (d,) of a function of a surface's columns in the logs of its lengthscales.
 
     Parameters
     ----------
-    surfaces : mapping of str to Surface
-        Surfaces to begin with, by any names.
-    sought : collection of str
-        Names of those whose lengthscales are sought.
-    starts : ndarray, shape (m, d)
-        Coordinates of the other hyperparameters to begin with.
-    low : ndarray, shape (d,)
-        Their lower ends.
-    log_prior : callable
-        Function from coordinates (S, d) to log densities (S,).
-    log_likelihood : callable
-        Function from surfaces and coordinates (S, d) to log likelihoods (S,).
+    surface : Surface
+    places : ndarray, shape (n, d)
+    adjoint : ndarray, shape (n, M)
+        Derivatives of the function in the columns k(x, Z) L'^-1. It must depend on the products of
+        columns only, as in a covariance.
     """
-    names = sorted(sought)
-    usual = np.log(np.concatenate([surfaces[name].lengthscales for name in names]))
-    sizes = np.cumsum([len(surfaces[name].lengthscales) for name in names])[:-1]
-    d = starts.shape[1]
+    x, z = places / surface.lengthscales, surface.points / surface.lengthscales
+    # Of the products C k(Z, x), with C = k(x, Z) k(Z, Z)^-1.
+    right = np.linalg.inv(surface.factor)
+    cross, inner = adjoint @ right, (surface.basis(places) @ right).T
+    inner = -inner @ cross / 2
+    total = np.zeros(x.shape[1])
+    for weights, a in ((cross * similar(x, z), x), (inner * similar(z, z), z)):
+        total += weights.sum(axis=1) @ a**2 + weights.sum(axis=0) @ z**2
+        total -= 2 * np.einsum("id,ij,jd->d", a, weights, z, optimize=True)
+    return total
 
-    def at(logs: np.ndarray) -> dict[str, Surface]:
-        parts = zip(names, np.split(np.exp(logs), sizes), strict=True)
-        return {**surfaces, **{n: replace(surfaces[n], lengthscales=v) for n, v in parts}}
 
-    def prior(logs: np.ndarray) -> np.ndarray:
-        away = logs - usual
-        return -0.5 * np.sum((away / np.where(away > 0, LONGER, SHORTER)) ** 2, axis=-1)
+def usual(term: Term) -> np.ndarray:
+    """Return the medians of the lengthscales' prior."""
+    return np.full(len(term.smooth), np.exp(CENTRE) * np.sqrt(len(term.smooth)))
+
+
+def in_lengthscales(design: Design, rows: np.ndarray, adjoint: np.ndarray) -> dict[str, np.ndarray]:
+    """Return a function's derivatives in the logs of lengthscales, by name of the term.
+
+    `adjoint` (n, P) are its derivatives in the columns of the design.
+    """
+    found = {}
+    for term, span in zip(design.terms, design.spans(), strict=True):
+        if term.joint:
+            surface = design.surfaces[term.name]
+            of_features = design.feature_columns(term, rows)
+            parts = adjoint[:, span].reshape(len(rows), -1, len(surface.points))
+            parts = (of_features[:, :, None] * parts).sum(axis=1)
+            found[term.name] = slopes(surface, design.places(term, rows), parts)
+    return found
+
+
+def climb(
+    height: Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]],
+    coordinates: np.ndarray,
+    low: np.ndarray,
+    logs: np.ndarray,
+    centre: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coordinates (d,) and logs of lengthscales (m,) of higher posterior density.
+
+    Parameters
+    ----------
+    height : callable
+        Function from coordinates and logs to the log posterior density with a flat prior of the
+        lengthscales, and its derivatives in both.
+    coordinates, low : ndarray, shape (d,)
+        Coordinates of the other hyperparameters to begin with, and their lower ends.
+    logs, centre : ndarray, shape (m,)
+        Logs of lengthscales to begin with, and their prior medians.
+    """
+    d = len(coordinates)
 
     def negative(values: np.ndarray) -> tuple[float, np.ndarray]:
-        coordinates, logs = values[None, :d], values[d:]
-        moved = np.vstack([coordinates, coordinates + STEP * np.eye(d)])
-        others = logs + STEP * np.eye(len(logs))
-        of_priors = log_prior(moved)
-        heights = of_priors + log_likelihood(at(logs), moved) + prior(logs)
-        of_scales = [log_likelihood(at(other), coordinates)[0] for other in others]
-        heights = np.append(heights, of_priors[0] + of_scales + prior(others))
-        height = -np.where(np.isfinite(heights), heights, -1e10)
-        return float(height[0]), (height[1:] - height[0]) / STEP
+        away = values[d:] - centre
+        spread = np.where(away > 0, LONGER, SHORTER)
+        total, slope, in_logs = height(values[:d], values[d:])
+        total -= ((away / spread) ** 2).sum() / 2
+        slopes = np.concatenate([slope, in_logs - away / spread**2])
+        return (-total, -slopes) if np.isfinite(total) else (1e10, np.zeros(len(values)))
 
-    best = starts[np.argmax(log_prior(starts) + log_likelihood(surfaces, starts))]
     bounds = [(end if np.isfinite(end) else -8.0, 4.0) for end in low]
-    bounds += [(value - 3 * SHORTER, value + 2 * LONGER) for value in usual]
-    how = {"method": "L-BFGS-B", "options": {"maxiter": STEPS, "ftol": 1e-5, "gtol": 1e-2}}
-    found = optimize.minimize(negative, np.append(best, usual), jac=True, bounds=bounds, **how)
-    return at(found.x[d:])
+    bounds += [(value - 3 * SHORTER, value + 2 * LONGER) for value in centre]
+    how = {"method": "L-BFGS-B", "options": {"maxiter": STEPS, "ftol": 1e-6, "gtol": 1e-2}}
+    start = np.concatenate([coordinates, logs])
+    found = optimize.minimize(negative, start, jac=True, bounds=bounds, **how)
+    return found.x[:d], found.x[d:]

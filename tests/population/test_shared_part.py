@@ -7,7 +7,6 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.population.model import PopulationModel
 from kem_pymc.population.shared_part import choices, learn_shared, personal_terms
-from kem_pymc.population.surfaces import spread_points
 
 
 def make_cohort(curve, level=0.5, users=12, points=10, seed=0):
@@ -98,28 +97,28 @@ def test_a_smooth_function_of_two_features_finds_which_matters():
 
 
 def test_terms_suit_the_features():
-    """Constant features have personal lines, categories of groups their own curves."""
+    """Constant features have personal lines, categories of groups their own curves.
+
+    A function of all features has numbers with few values and changing categories of two levels.
+    """
     rng = np.random.default_rng(0)
+    few = np.column_stack([np.arange(6.0) // 2, np.arange(6.0) % 2])
     inputs = tuple(
-        np.column_stack([np.arange(6.0), np.full(6, u % 2), rng.normal(size=6), np.full(6, u)])
+        np.column_stack([np.arange(6.0), np.full(6, u % 2), rng.normal(size=6), np.full(6, u), few])
         for u in range(6)
     )
     targets, ends = tuple(rng.normal(size=(6, 6))), (np.array([6]),) * 6
-    names = ("day", "arm", "mood", "base")
-    levels = {"arm": ("a", "b")}
+    names = ("day", "arm", "mood", "base", "dose", "weekend")
+    levels = {"arm": ("a", "b"), "weekend": ("no", "yes")}
     cohort = Cohort(tuple(range(6)), inputs, targets, ends, names, levels=levels, time="day")
     groups = ("day:arm", "s(day):arm")
     found = choices(cohort)
     assert found["linear"] == names
     assert found["additive"] == (*names, "s(day)", "s(mood)", "s(base)", *groups)
-    assert found["smooth"] == ("arm", "s(day, mood, base)", *groups)
-    assert personal_terms(cohort) == ("level", "day", "mood", "base", "s(day, mood)")
-
-
-def test_inducing_points_are_spread():
-    line = np.linspace(0, 1, 101)[:, None]
-    assert sorted(spread_points(line, 3).ravel()) == pytest.approx([0, 0.5, 1])
-    assert len(spread_points(line, 500)) == 101
+    assert found["smooth"] == ("arm", "s(day, mood, base, dose, weekend)", *groups)
+    assert personal_terms(cohort) == ("level", "weekend", "s(day, mood)")
+    fewer = Cohort(tuple(range(6)), tuple(x[:, :4] for x in inputs), targets, ends, names[:4])
+    assert personal_terms(fewer) == ("level", "day", "mood", "base", "s(day, mood)")
 
 
 def test_one_user_shares_nothing():
