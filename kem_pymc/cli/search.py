@@ -97,7 +97,7 @@ def search(
 
     points = _read(table, target, options.listed(features), future, missing == "drop")
     result = run(
-        points.data[points.inputs].to_numpy(),
+        points.data[points.inputs].set_axis(points.features, axis=1),
         points.data[target].to_numpy(),
         method,
         budget=budget,

@@ -26,6 +26,7 @@ from kem_pymc.evolutions.from_posterior import (
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.kernels.prose import named
 from kem_pymc.population.mean_process import MeanProcess
 
 if TYPE_CHECKING:
@@ -373,11 +374,11 @@ class Evolutions(Displayed):
     def _display(self) -> Display:
         rows: list[tuple[str | float, ...]] = []
         for parent in self.parents[:PARENTS]:
-            first = self.label(parent)
+            first = named(parent, self.features)
             for c in self._likely(parent):
                 interval = "{:.2f} to {:.2f}".format(*c.interval)
-                label = self.label(c.composition)
-                rows.append((first, label, c.probability, interval, c.count, c.occurrence))
+                child = named(c.composition, self.features)
+                rows.append((first, child, c.probability, interval, c.count, c.occurrence))
                 first = ""
         total = sum(len({c.child for c in clusters}) for clusters in self._by_parent.values())
         alpha = number(float(self._alpha.mean()))

@@ -14,7 +14,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.kernels.prose import describe_candidate
+from kem_pymc.kernels.prose import describe_candidate, named
 from kem_pymc.search.evaluation import MEAN, Evaluated, Evaluation, best
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.scorer import normalised
@@ -45,6 +45,8 @@ class SearchResult(Displayed):
         Seed of the search.
     evaluator : Evaluator
         The scaled data, and the procedure that evaluated the models.
+    features : tuple of str
+        Names of the inputs, if they had any, which are shown in the names of models.
     """
 
     evaluations: tuple[Any, ...]
@@ -52,6 +54,7 @@ class SearchResult(Displayed):
     scaling: Scaling
     seed: int
     evaluator: Any
+    features: tuple[str, ...] = ()
 
     @property
     def data(self) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +83,7 @@ class SearchResult(Displayed):
         gain = highest.score - self.constant
         if gain <= 0:
             return "Nothing found: a constant plus noise is the most probable model."
-        odds = f"{highest.model} is {times(gain)} as probable as a constant plus noise"
+        odds = f"{self._named(highest.model)} is {times(gain)} as probable as a constant plus noise"
         return f"{odds}." if self.found else f"Nothing found: {odds}, which isn't convincing."
 
     @cached_property
@@ -154,7 +157,13 @@ class SearchResult(Displayed):
         order = self.path.sort_values("score", ascending=False, kind="stable")
         order = order.drop_duplicates("model")
         rows = [
-            (row.model, row.score, row.score - self.constant, row.score_per_point, row.seconds)
+            (
+                self._named(row.model),
+                row.score,
+                row.score - self.constant,
+                row.score_per_point,
+                row.seconds,
+            )
             for row in order.head(SHOWN).itertuples()
         ]
         scored = SCORES[self.evaluator.criterion]
@@ -166,6 +175,10 @@ class SearchResult(Displayed):
         )
         title = f"Search for a kernel ({self.method}). {self.verdict}"
         return Display(title, self._facts(), [listing])
+
+    def _named(self, model: str) -> str:
+        """Return the name of a model, given its label."""
+        return named(model, self.features) if self.features else model
 
     def _considered(self, evaluation: Evaluation, weight: float) -> list[ScoredKernel]:
         """Return a row for each mode of a model, which share its weight."""

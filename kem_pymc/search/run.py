@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from kem_pymc._system.executors import Workers
 from kem_pymc._system.progress import Progress
@@ -59,7 +60,8 @@ def search(
     Parameters
     ----------
     x : array_like, shape (n, D), or (n,) if D is 1
-        Inputs. The same inputs may occur several times, except for "evocov".
+        Inputs, for the methods of compositions also a DataFrame, whose columns are shown in the
+        names of models. The same inputs may occur several times, except for "evocov".
     y : array_like, shape (n,)
         Targets.
     method : {"cks", "boms", "random", "evocov"}
@@ -152,6 +154,7 @@ def search(
             "cores and cluster."
         )
     budget = BUDGET if budget is None else budget
+    features = tuple(map(str, x.columns)) if isinstance(x, pd.DataFrame) else ()
     x, y, scaling = scaled(x, y)
     check_options(method, criterion, budget=budget, starts=starts, draws=draws, seed=seed)
     hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
@@ -181,6 +184,7 @@ def search(
             scaling,
             budget,
             draws,
+            features,
             callback=best_so_far(bars, budget),
             first=first,
             record=Record(folder, partial(Evaluation.from_line, dimension=grammar.dimension)),
@@ -211,6 +215,7 @@ def search_compositions(
     scaling: Scaling,
     budget: int,
     draws: int = DRAWS,
+    features: tuple[str, ...] = (),
     **options: Any,
 ) -> SearchResult:
     """Search among the expressions of a grammar; `options` are those of :func:`.explore`.
@@ -225,4 +230,5 @@ def search_compositions(
         strategy = Greedy(grammar, rng) if method == "cks" else Random(grammar, rng)
     first = [Composition(), *options.pop("first", ())]
     evaluations = explore(strategy, evaluator, budget + 1, first=first, **options)
-    return SearchResult(tuple(evaluations), method, scaling, evaluator.seed, evaluator)
+    every = tuple(evaluations)
+    return SearchResult(every, method, scaling, evaluator.seed, evaluator, features)

@@ -128,9 +128,8 @@ def evolve(
             before=screened[-1].elapsed if screened else 0.0,
             record=record,
         )
-        return EvolutionResult(
-            tuple(individuals), METHOD, scaling, seed, fitter, tuple(screened), executor.cores
-        )
+        fitted = tuple(individuals), METHOD, scaling, seed, fitter
+        return EvolutionResult(*fitted, screened=tuple(screened), cores=executor.cores)
 
 
 def screening(fitter: Fitter) -> Fitter | None:
