@@ -325,10 +325,10 @@ class PopulationPosterior:
             others = others._with(weights=np.exp(log_weights))
         else:
             others = self.model.fit_without(user, len(self.weights))
-            everybody = others._with(left_out=None)
-            of_user = everybody.log_likelihood - others.log_likelihood
+            of_user = others._with(left_out=None).log_likelihood - others.log_likelihood
             with np.errstate(divide="ignore"):
                 log_weights = np.log(others.weights)
+            others.forget()
         return others, float(logsumexp(log_weights + of_user)), pareto_k
 
     def compare(self, without: str) -> pd.DataFrame:
@@ -382,6 +382,11 @@ class PopulationPosterior:
         other = replace(self, **changes)
         other.__dict__.update(_scales=self._scales, _total=self._total)
         return other
+
+    def forget(self) -> None:
+        """Free the memory of what answers are computed from; it is computed again if needed."""
+        for name in ("_total", "_weights"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def _scales(self) -> Scales:

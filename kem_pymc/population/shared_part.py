@@ -166,8 +166,12 @@ def learn_shared(
         scores[name] = np.array([log_density for _, log_density, _ in left_out])
     scores = {name: scores[name] for name in named}
     best = _best(scores)
-    without = [mean_process(other) for other in others[best]]
-    return _part(mean_process(posteriors[best]), without, cohort, scores, posteriors[best])
+    without, process = [], mean_process(posteriors[best])
+    for other in others[best]:
+        without.append(mean_process(other))
+        other.forget()
+    posteriors[best].forget()
+    return _part(process, without, cohort, scores, posteriors[best])
 
 
 def _part(

@@ -25,6 +25,7 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     assert "Not used, because they aren't numbers or dates: shop" in text
     assert "sales is the sum of" in text
     assert "Models evaluated: 4" in text  # with the constant
+    assert "(year) is e^" in text
     assert "times as probable as a constant plus noise" in " ".join(text.split())
     path = pd.read_csv(out / "path.csv")
     assert len(path) == 4
