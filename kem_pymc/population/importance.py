@@ -1,13 +1,15 @@
-"""Importance sampling around Laplace's approximation, with Pareto-smoothed weights.
+"""Adaptive importance sampling around Laplace's approximation, with Pareto-smoothed weights.
 
 A t distribution with the mode and 1.2 times the inverse curvature of the log density gives the
-first draws; their weighted mean and covariance give the distribution of the next ones, until the
-shape of the largest weights' distribution, k-hat, is at most 0.7 (Vehtari, Simpson, Gelman, Yao and
-Gabry 2024). There always is a second round.
+first draws; the weighted mean and covariance of all draws give the distribution of the next ones.
+The weight of each draw is the ratio of its density to the mixture of all these distributions
+(Cornuet, Marin, Mira and Robert 2012). There are at least two rounds, and more until the shape of
+the largest weights' distribution, k-hat, is at most 0.7 (Vehtari, Simpson, Gelman, Yao and Gabry
+2024), and the weights are worth enough independent draws.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import optimize, special, stats
@@ -16,7 +18,13 @@ from scipy import optimize, special, stats
 FREEDOM, WIDER = 7.0, 1.2
 
 #: Smallest and largest number of rounds, and the largest k-hat of reliable weights.
-LEAST_ROUNDS, MOST_ROUNDS, RELIABLE = 2, 5, 0.7
+LEAST_ROUNDS, MOST_ROUNDS, RELIABLE = 2, 30, 0.7
+
+#: Effective number of draws, as a share of those asked for, with which there is no other round.
+ENOUGH = 0.5
+
+#: Number of draws from which the share of a proposal above the lower ends is estimated.
+SHARE_DRAWS = 4000
 
 #: Steps of finite differences, for slopes and for curvatures, and the smallest distance of the
 #: mode from an end, at which curvatures are taken.
@@ -38,14 +46,15 @@ class ImportanceDraws(NamedTuple):
         Log of the mean raw weight: the log marginal likelihood.
     pareto_k : float
         k-hat of the weights.
-    mode : ndarray, shape (d,)
+    effective : float
+        Effective number of independent draws.
     """
 
     draws: np.ndarray
     weights: np.ndarray
     log_evidence: float
     pareto_k: float
-    mode: np.ndarray
+    effective: float
 
 
 def sample(
@@ -66,7 +75,8 @@ def sample(
     low : ndarray, shape (d,)
         Lower end of each coordinate; minus infinity where there is none.
     count : int
-        Number of draws S in each round.
+        Number of draws S, of which each round has a half. After more than two rounds they are drawn
+        from all draws, in proportion to their weights, and then have equal weights.
     rng : Generator
 
     Returns
@@ -75,20 +85,32 @@ def sample(
     """
     mode = _mode(log_density, starts, low)
     values, vectors = np.linalg.eigh(_curvature(log_density, mode, low))
-    centre = mode
     covariance = (vectors / np.maximum(values, WIDEST**-2)) @ vectors.T
-    for done in range(1, MOST_ROUNDS + 1):
-        draws, log_proposal = _propose(centre, WIDER * covariance, low, count, rng)
-        ratios = log_density(draws) - log_proposal
+    proposals = [_Proposal.around(mode, covariance, low, rng)]
+    draws, heights = np.zeros((0, len(mode))), np.zeros(0)
+    while True:
+        new = proposals[-1].draw(count // LEAST_ROUNDS)
+        draws, heights = np.vstack([draws, new]), np.append(heights, log_density(new))
+        every = [proposal.log_density(draws) for proposal in proposals]
+        ratios = heights - special.logsumexp(every, axis=0) + np.log(len(proposals))
         log_weights, pareto_k = smoothed(ratios)
         weights = np.exp(log_weights)
-        if done >= LEAST_ROUNDS and pareto_k <= RELIABLE:
+        effective = float(1 / np.sum(weights**2))
+        if len(proposals) == MOST_ROUNDS or (
+            len(proposals) >= LEAST_ROUNDS and pareto_k <= RELIABLE and effective >= ENOUGH * count
+        ):
             break
         centre = weights @ draws
         away = draws - centre
         covariance = (weights * away.T) @ away + 1e-4 * np.eye(len(mode))
-    evidence = float(special.logsumexp(ratios) - np.log(count))
-    return ImportanceDraws(draws, weights, evidence, pareto_k, mode)
+        proposals.append(_Proposal.around(centre, covariance, low, rng))
+    evidence = float(special.logsumexp(ratios) - np.log(len(draws)))
+    if len(proposals) > LEAST_ROUNDS:
+        places = (rng.random() + np.arange(count)) / count  # systematic resampling
+        ends = np.cumsum(weights)
+        draws = draws[np.searchsorted(ends, places * ends[-1])]
+        weights = np.full(count, 1 / count)
+    return ImportanceDraws(draws, weights, evidence, pareto_k, effective)
 
 
 def smoothed(log_ratios: np.ndarray) -> tuple[np.ndarray, float]:
@@ -142,17 +164,27 @@ def _curvature(
     return np.nan_to_num(second, nan=0.0, posinf=1e6, neginf=0.0)
 
 
-def _propose(
-    centre: np.ndarray,
-    covariance: np.ndarray,
-    low: np.ndarray,
-    count: int,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw from a t distribution above the lower ends; return draws and their log densities."""
-    proposal = stats.multivariate_t(centre, covariance, df=FREEDOM, seed=rng)
-    kept, tried = np.zeros((0, len(centre))), 0
-    while len(kept) < count:
-        new = proposal.rvs(count).reshape(count, -1)
-        kept, tried = np.vstack([kept, new[(new > low).all(axis=1)]]), tried + count
-    return kept[:count], proposal.logpdf(kept[:count]) - np.log(len(kept) / tried)
+class _Proposal(NamedTuple):
+    """A t distribution of points above lower ends, which have the probability exp(log_share)."""
+
+    t: Any
+    low: np.ndarray
+    log_share: float
+
+    @classmethod
+    def around(
+        cls, centre: np.ndarray, covariance: np.ndarray, low: np.ndarray, rng: np.random.Generator
+    ) -> Self:
+        t = stats.multivariate_t(centre, WIDER * covariance, df=FREEDOM, seed=rng)
+        share = float((t.rvs(SHARE_DRAWS).reshape(SHARE_DRAWS, -1) > low).all(axis=1).mean())
+        return cls(t, low, np.log(max(share, 1 / SHARE_DRAWS)))
+
+    def draw(self, count: int) -> np.ndarray:
+        kept = np.zeros((0, len(self.low)))
+        while len(kept) < count:
+            new = self.t.rvs(count).reshape(count, -1)
+            kept = np.vstack([kept, new[(new > self.low).all(axis=1)]])
+        return kept[:count]
+
+    def log_density(self, draws: np.ndarray) -> np.ndarray:
+        return self.t.logpdf(draws) - self.log_share

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
 
+#: Effective share of the draws below which there is a warning.
+FEW = 0.1
+
 #: Starting values of all sds and amplitudes, and those of lengthscales.
 STARTS, LENGTHSCALE = (0.4, 0.1, 0.8), 0.8
 
@@ -197,11 +200,12 @@ class PopulationModel(pm.Model):
             If k-hat of its weights is above 0.7, a warning says so.
         """
         weighted = self._sample(self.products, draws, np.random.default_rng(seed))
-        if weighted.pareto_k > RELIABLE:
+        if weighted.pareto_k > RELIABLE or weighted.effective < FEW * draws:
             warnings.warn(
-                f"The weights of importance sampling aren't reliable: k-hat is "
-                f"{weighted.pareto_k:.2f}, above {RELIABLE}. Draw with pm.sample(model=model), and "
-                "use model.posterior(idata).",
+                f"Importance sampling doesn't suffice: its weights have a k-hat of "
+                f"{weighted.pareto_k:.2f} (reliable up to {RELIABLE}), and are worth "
+                f"{weighted.effective:.0f} independent draws. Draw with pm.sample(model=model), "
+                "and use model.posterior(idata).",
                 SamplingWarning,
                 stacklevel=2,
             )
@@ -233,8 +237,9 @@ class PopulationModel(pm.Model):
         """Return the posterior given all users except one, by index, by importance sampling."""
         others = self.products.take(np.arange(self.cohort.n_users) != user)
         rng = np.random.default_rng(user)
-        found, weights, _, pareto_k, _ = self._sample(others, draws, rng)
-        return PopulationPosterior(self, self.named(found), weights, pareto_k, np.nan, user)
+        found = self._sample(others, draws, rng)
+        named, weights = self.named(found.draws), found.weights
+        return PopulationPosterior(self, named, weights, found.pareto_k, np.nan, user)
 
     def without(self, term: str) -> "PopulationModel":
         """Return the model without a smooth term that users share, or a term of users' own.
