@@ -33,8 +33,8 @@ import kem_pymc as kem
 from kem_pymc.errors import SamplingWarning
 from kem_pymc.population.design import spectral_root
 from kem_pymc.population.likelihood import Scales
-from kem_pymc.population.shares import shares
 from kem_pymc.population.summaries import quantiles
+from kem_pymc.population.variances import variances
 
 ARMS = "abc"
 
@@ -153,7 +153,9 @@ class Truth:
             np.ones((1, len(weights))), np.diag(own / sd)[None], np.array([s.noise / sd])
         )
         nothing = np.zeros((1, len(weights), len(weights)))
-        return {n: float(v[0]) for n, v in shares(model, every, weights[None], nothing).items()}
+        parts = variances(model, every, weights[None], nothing)
+        total = sum(float(values[0]) for values in parts.values())
+        return {name: float(values[0]) / total for name, values in parts.items()}
 
 
 def model_of(truth: Truth) -> kem.PopulationModel:

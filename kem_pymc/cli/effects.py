@@ -17,6 +17,10 @@ EXAMPLE = (
 
 #: The table of differences, which marks a folder as results of this command; and all its files.
 COMPARISONS = "comparisons.csv"
+COLUMNS = (
+    *("variable", "contrast", "by", "group", "estimate", "sd", "low_95", "high_95"),
+    "probability_of_direction",
+)
 WRITTEN = (
     *(COMPARISONS, "curves.csv", "slopes.csv", "users.csv", "shares.csv"),
     *("curves.png", "users.png", "shares.png"),
@@ -77,9 +81,8 @@ def write(posterior: "PopulationPosterior", groups: tuple[str, ...], folder: Pat
     from kem_pymc import plots
     from kem_pymc.plots import style
 
-    columns = ["variable", "contrast", "by", "group", "estimate", "sd", "low_95", "high_95"]
     contrasts = [posterior.comparisons(group) for group in groups]
-    comparisons = pd.concat(contrasts) if groups else pd.DataFrame(columns=columns)
+    comparisons = pd.concat(contrasts) if groups else pd.DataFrame(columns=COLUMNS)
     folders.write_table(comparisons, folder / COMPARISONS)
     if posterior.model.cohort.time is not None:
         shown = groups or (None,)
@@ -101,5 +104,7 @@ def show(posterior: "PopulationPosterior", groups: tuple[str, ...]) -> None:
     """Print differences between groups, and shares of the variance."""
     from kem_pymc.population.sentences import sentences
 
+    if posterior.caution:
+        screen.warn(posterior.caution)
     for sentence in sentences(posterior, groups):
         screen.info(sentence)

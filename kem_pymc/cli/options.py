@@ -42,8 +42,8 @@ Transform = Annotated[
     Literal["sqrt", "log", "log1p", "yeo-johnson"] | None,
     _table(
         "NAME",  # a row of all names would be broken in the middle of a word
-        "Transform of a skewed target: sqrt, log, log1p or yeo-johnson; predictions are in its "
-        "original unit.",
+        "Transform of a skewed target: sqrt, log, log1p or yeo-johnson; predictions of kem select "
+        "are in its original unit, answers of kem effects are of the transformed one.",
     ),
 ]
 Features = Annotated[

@@ -129,7 +129,9 @@ def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = N
         ax.hlines(place, table[f"{name}_low_95"], table[f"{name}_high_95"], color=style.PALETTE[0])
         ax.plot(table[name], place, "o", color=style.PALETTE[0], markersize=3.5)
         ax.set(xlabel=f"deviation in {label}", ylim=(-0.7, len(table) - 0.3))
+        ax.locator_params(axis="x", nbins=4)
         style.tidy(ax)
+    panels[0].set_ylabel("user")
     panels[0].set_yticks(place, [str(user) for user in table["user"]], fontsize="small")
     return panels
 

@@ -24,7 +24,7 @@ from kem_pymc.population.hyperparameters import (
     log_prior,
     scales,
 )
-from kem_pymc.population.importance import RELIABLE, ImportanceDraws, differences, sample
+from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior
 from kem_pymc.population.surfaces import adjoints, climb, in_lengthscales, usual
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
-
-#: Effective share of the draws below which there is a warning.
-FEW = 0.1
 
 #: Starting values of all sds and amplitudes, and those of lengthscales.
 STARTS, LENGTHSCALE = (0.4, 0.1, 0.8), 0.8
@@ -197,22 +194,14 @@ class PopulationModel(pm.Model):
         Returns
         -------
         PopulationPosterior
-            If k-hat of its weights is above 0.7, a warning says so.
+            If k-hat of its weights is above 0.7, or few draws have most of the weight, a warning
+            says so.
         """
         weighted = self._sample(self.products, draws, np.random.default_rng(seed))
-        if weighted.pareto_k > RELIABLE or weighted.effective < FEW * draws:
-            warnings.warn(
-                f"Importance sampling doesn't suffice: its weights have a k-hat of "
-                f"{weighted.pareto_k:.2f} (reliable up to {RELIABLE}), and are worth "
-                f"{weighted.effective:.0f} independent draws. Draw with pm.sample(model=model), "
-                "and use model.posterior(idata).",
-                SamplingWarning,
-                stacklevel=2,
-            )
-        found = self.named(weighted.draws)
-        return PopulationPosterior(
-            self, found, weighted.weights, weighted.pareto_k, weighted.log_evidence
-        )
+        posterior = self._posterior(weighted)
+        if posterior.caution:
+            warnings.warn(posterior.caution, SamplingWarning, stacklevel=2)
+        return posterior
 
     def posterior(self, idata: "DataTree") -> PopulationPosterior:
         """Return the posterior from draws of ``pm.sample``, of which at most 1,000 are used.
@@ -237,9 +226,20 @@ class PopulationModel(pm.Model):
         """Return the posterior given all users except one, by index, by importance sampling."""
         others = self.products.take(np.arange(self.cohort.n_users) != user)
         rng = np.random.default_rng(user)
-        found = self._sample(others, draws, rng)
-        named, weights = self.named(found.draws), found.weights
-        return PopulationPosterior(self, named, weights, found.pareto_k, np.nan, user)
+        return self._posterior(self._sample(others, draws, rng), user)
+
+    def _posterior(
+        self, found: ImportanceDraws, left_out: int | None = None
+    ) -> PopulationPosterior:
+        return PopulationPosterior(
+            self,
+            self.named(found.draws),
+            found.weights,
+            found.pareto_k,
+            found.log_evidence,
+            found.effective,
+            left_out,
+        )
 
     def without(self, term: str) -> "PopulationModel":
         """Return the model without a smooth term that users share, or a term of users' own.

@@ -17,8 +17,8 @@ from kem_pymc.population.design import Design, Feature
 from kem_pymc.population.hyperparameters import scales
 from kem_pymc.population.importance import RELIABLE, smoothed
 from kem_pymc.population.likelihood import Given, Scales, Total
-from kem_pymc.population.shares import shares
 from kem_pymc.population.summaries import exceeds, normal_mixture, quantiles
+from kem_pymc.population.variances import variances
 
 if TYPE_CHECKING:
     from kem_pymc.population.model import PopulationModel
@@ -31,6 +31,9 @@ FINE = 50
 
 #: A user's deviation is unusual if it is larger than this many sds of users' deviations.
 UNUSUAL = 2.0
+
+#: Effective share of the draws below which there is a warning.
+FEW = 0.1
 
 #: Weight below which draws don't affect moments.
 NEGLIGIBLE = 1e-12
@@ -61,7 +64,9 @@ class PopulationPosterior:
     pareto_k : float
         k-hat of the weights; above 0.7 they aren't reliable. Minus infinity for equal weights.
     log_evidence : float
-        Log marginal likelihood in scaled units; NaN for equal weights.
+        Log marginal likelihood in scaled units; NaN for draws of other samplers.
+    effective : float
+        Effective number of independent draws; NaN for draws of other samplers.
     left_out : int, optional
         Index of a user whose data the posterior isn't given.
     """
@@ -71,7 +76,20 @@ class PopulationPosterior:
     weights: np.ndarray
     pareto_k: float
     log_evidence: float
+    effective: float = np.nan
     left_out: int | None = None
+
+    @property
+    def caution(self) -> str:
+        """Why the draws don't suffice, and what to do; empty if they do."""
+        if self.pareto_k <= RELIABLE and not self.effective < FEW * len(self.weights):
+            return ""
+        return (
+            "Intervals may be wrong: importance sampling doesn't suffice for this model. Its "
+            f"weights have a k-hat of {self.pareto_k:.2f}, reliable up to {RELIABLE}, and are "
+            f"worth {self.effective:.0f} independent draws. In Python, draw with "
+            "pm.sample(model=model), and use model.posterior(idata)."
+        )
 
     # --- quantities
 
@@ -239,14 +257,16 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns ``part``, ``share``, ``low_95`` and ``high_95``; see
-            :func:`kem_pymc.population.shares.shares`.
+            Columns ``part``, ``share``, ``low_95`` and ``high_95``, and ``sd``, the root of the
+            part's mean variance; see :func:`kem_pymc.population.variances.variances`.
         """
-        table = pd.DataFrame({"part": list(self._shares)})
-        every = np.array(list(self._shares.values()))
-        table["share"] = every @ self.weights
-        low, high = quantiles(every.T, self.weights, (0.025, 0.975))
-        return table.assign(low_95=low, high_95=high)
+        table = pd.DataFrame({"part": list(self._variances)})
+        every = np.array(list(self._variances.values()))
+        shares = every / every.sum(axis=0)
+        table["share"] = shares @ self.weights
+        low, high = quantiles(shares.T, self.weights, (0.025, 0.975))
+        sds = np.sqrt(every @ self.weights) * self.model.target_sd
+        return table.assign(low_95=low, high_95=high, sd=sds)
 
     def users(self) -> pd.DataFrame:
         """Return how each user deviates from what users share, the most unusual first.
@@ -259,8 +279,9 @@ class PopulationPosterior:
         -------
         DataFrame
             Columns ``user``; ``level``, ``level_low_95``, ``level_high_95``; with a time also
-            ``line``, ``line_low_95``, ``line_high_95``; and ``unusual``, the largest posterior
-            probability that one of them is farther from zero than two sds of users' deviations.
+            ``line``, ``line_low_95``, ``line_high_95``; ``unusual``, the largest posterior
+            probability that one of them is farther from zero than two sds of users' deviations; and
+            ``unusual_in``, which of them that is.
         """
         model = self.model
         own = model.personal(self._rows)
@@ -270,7 +291,7 @@ class PopulationPosterior:
             away = time - time.mean()
             which["line"] = away @ own / (away @ away)
         table = pd.DataFrame({"user": list(model.cohort.users)})
-        unusual = np.zeros(len(table))
+        unusual = []
         every = self._of_users(np.array(list(which.values())))
         for (name, functional), mean, variance in zip(which.items(), *every, strict=True):
             bounds = normal_mixture(mean, variance, self.weights) * model.target_sd
@@ -278,8 +299,9 @@ class PopulationPosterior:
             table[f"{name}_low_95"], table[f"{name}_high_95"] = bounds["low_95"], bounds["high_95"]
             spread = np.sqrt(((functional @ self._scales.personal) ** 2).sum(axis=-1))
             beyond = exceeds(mean, variance, UNUSUAL * spread[:, None])
-            unusual = np.maximum(unusual, self.weights @ beyond)
-        table["unusual"] = unusual
+            unusual.append(self.weights @ beyond)
+        table["unusual"] = np.max(unusual, axis=0)
+        table["unusual_in"] = np.array(list(which))[np.argmax(unusual, axis=0)]
         return table.sort_values("unusual", ascending=False, ignore_index=True)
 
     def leave_one_out(self) -> pd.DataFrame:
@@ -480,8 +502,8 @@ class PopulationPosterior:
         return mean, variance
 
     @cached_property
-    def _shares(self) -> dict[str, np.ndarray]:
-        return shares(self.model, self._scales, *self._weights)
+    def _variances(self) -> dict[str, np.ndarray]:
+        return variances(self.model, self._scales, *self._weights)
 
     # --- features and rows
 

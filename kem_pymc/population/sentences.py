@@ -1,5 +1,6 @@
 """What a population model says, in sentences."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from kem_pymc.population.posterior import PopulationPosterior
@@ -32,27 +33,43 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
     for group in groups:
         for row in posterior.comparisons(group).itertuples():
             yield (
-                f"In {group}, {row.contrast} is {_interval(row)} in {cohort.target}, on average "
-                f"over the observed rows; it is {'positive' if row.estimate > 0 else 'negative'} "
-                f"with probability {_probability(row.probability_of_direction)}."
+                f"{group}: {row.contrast} is {_interval(row)} in {cohort.target}, on average over "
+                f"the observed rows{_ratio(row, cohort.target)}; it is "
+                f"{'positive' if row.estimate > 0 else 'negative'} with probability "
+                f"{_probability(row.probability_of_direction)}."
             )
     if cohort.time is not None:
         (row,) = posterior.slopes().itertuples()
-        yield f"On average, {cohort.target} changes by {_interval(row)} per unit of {cohort.time}."
+        yield (
+            f"The mean curve of {cohort.target} changes by {_interval(row)} per unit of "
+            f"{cohort.time}: its derivative, on average over the observed rows."
+        )
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
-        f"{row.part} {row.share:.0%} ({row.low_95:.0%} to {row.high_95:.0%})"
+        f"{row.part} {row.share:.0%} ({row.low_95:.0%} to {row.high_95:.0%}; sd {row.sd:.3g})"
         for row in table[table["share"] >= LEAST].itertuples()
     ]
-    yield f"Of the variance of {cohort.target}: {', '.join(shares)}."
+    less = ", and the rest less than 1 % each" if len(shares) < len(table) else ""
+    yield f"Of the model's variance of {cohort.target}: {', '.join(shares)}{less}."
     users = posterior.users()
     unusual = users[users["unusual"] >= NAMED]
     if len(unusual):
-        named = ", ".join(f"{row.user} ({row.unusual:.2f})" for row in unusual.itertuples())
+        rows = unusual.itertuples()
+        named = ", ".join(f"{row.user} ({row.unusual_in}, {row.unusual:.2f})" for row in rows)
         yield (
-            "Users who probably deviate by more than two sds of users' deviations, with the "
-            f"probability: {named}."
+            "Users whose level or line probably deviates by more than two sds of users' "
+            f"deviations, with the probability: {named}."
         )
+
+
+def _ratio(row: object, target: str) -> str:
+    """Return a difference of logarithms as a ratio, nothing for other targets."""
+    if not target.startswith("log("):
+        return ""
+    names = ("estimate", "low_95", "high_95")
+    return ", a ratio of {:.3g} ({:.3g} to {:.3g})".format(
+        *(math.exp(getattr(row, name)) for name in names)
+    )
 
 
 def _interval(row: object) -> str:

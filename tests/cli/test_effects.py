@@ -45,7 +45,7 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_p
     table.to_csv(visits, index=False)
     options = ("--transform", "log", "--out", out, "--overwrite")
     said = fine("effects", "--data", visits, *COLUMNS, *options)
-    assert "On average, log(y) changes by" in said
+    assert "The mean curve of log(y) changes by" in said
     assert pd.read_csv(out / "comparisons.csv").empty
     assert set(pd.read_csv(out / "curves.csv")["group"]) == {"all"}
 
@@ -100,12 +100,12 @@ def test_without_the_time_nothing_is_said_of_it(visits, tmp_path):
     found = pd.read_csv(out / "comparisons.csv")["estimate"]
     assert found.to_numpy() == pytest.approx([low - high, placebo - high, placebo - low], abs=1e-4)
     users = pd.read_csv(out / "users.csv")
-    assert list(users) == ["user", "level", "level_low_95", "level_high_95", "unusual"]
+    assert list(users)[:5] == ["user", "level", "level_low_95", "level_high_95", "unusual"]
     parts = pd.read_csv(out / "shares.csv")["part"]
     assert list(parts) == ["arm", "base", "personal level", "noise"]
     sentences = said.split("Features: ")[1].splitlines()[1:]
     assert [line.split(" is ")[0] for line in sentences[:3]] == [
-        f"In arm, {pair}" for pair in ("low - high", "placebo - high", "placebo - low")
+        f"arm: {pair}" for pair in ("low - high", "placebo - high", "placebo - low")
     ]
-    assert sentences[3].startswith("Of the variance of y: ")
+    assert sentences[3].startswith("Of the model's variance of y: ")
     assert "week" not in said

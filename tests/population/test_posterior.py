@@ -13,7 +13,7 @@ from scipy.stats import expon, halfnorm, invgamma, multivariate_normal, norm, un
 import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.population.hyperparameters import scales
-from kem_pymc.population.shares import shares
+from kem_pymc.population.variances import variances
 from tests.population.dense import ARMS, ROWS, TARGETS, answers, covariances, standardised
 from tests.population.trial import cohort_of, trial
 
@@ -325,6 +325,11 @@ def test_users_with_one_point_are_described_but_not_learned_from():
         kem.Cohort.from_frame(table, user="user", time="week", target="y", gaps="skip")
 
 
+def share(parts):
+    """Return the share of the line's variance."""
+    return parts["week"] / sum(parts.values())
+
+
 def test_shares_of_effects_are_covered():
     """Of a line whose estimates are spread by their standard error around none to three of it.
 
@@ -337,11 +342,11 @@ def test_shares_of_effects_are_covered():
     every = scales(model.shared, model.personal, draws)
     root = np.broadcast_to(np.diag(spread[0]), (2000, 2, 2))
     for effect in (0, 2, 3):
-        truth = shares(model, every.at(slice(1)), effect * spread, 0 * root[:1])["week"][0]
+        truth = share(variances(model, every.at(slice(1)), effect * spread, 0 * root[:1]))[0]
         held = []
         for away in norm.ppf((np.arange(200) + 0.5) / 200):
             estimate = np.broadcast_to((effect + away) * spread, (2000, 2))
-            draws_of_share = shares(model, every, estimate, root)["week"]
+            draws_of_share = share(variances(model, every, estimate, root))
             low, high = np.quantile(draws_of_share, (0.025, 0.975))
             held.append(low <= truth <= high)
         assert np.mean(held) >= 0.94

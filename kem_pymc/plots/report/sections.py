@@ -121,7 +121,7 @@ def population(posterior: PopulationPosterior) -> Content:
     parts = "Shares of the variance, with 95 % intervals"
     pictures.append((svg(plots.variance_shares(posterior), parts), parts))
     said = sentences(posterior, groups)
-    return {"sentences": said, "pictures": pictures, "tables": tables, "k": posterior.pareto_k}
+    return {"sentences": said, "pictures": pictures, "tables": tables, "caution": posterior.caution}
 
 
 def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:

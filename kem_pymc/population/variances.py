@@ -1,4 +1,4 @@
-"""Shares of the targets' variance, which add up to one."""
+"""The targets' variance, split into parts."""
 
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 SEED = 0
 
 
-def shares(
+def variances(
     model: "PopulationModel", every: Scales, mean: np.ndarray, root: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return draws (S,) of each part's share of the variance over the observed rows.
+    """Return draws (S,) of each part's variance over the observed rows, in scaled units.
 
     Shared terms have the variance of their functions, less what earlier terms have explained: lines
     and contrasts in the order of the model, then smooth functions. It is that of a draw of the
@@ -60,8 +60,7 @@ def shares(
         out[term.name] = np.maximum(variance, 0.0) / n
     out |= _personal(model, every.personal @ every.personal.mT)
     out["noise"] = every.noise**2 * (1 - 1 / n)
-    total = sum(out.values())
-    return {name: values / total for name, values in out.items()}
+    return out
 
 
 def _personal(model: "PopulationModel", covariance: np.ndarray) -> dict[str, np.ndarray]:
