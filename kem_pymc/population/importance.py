@@ -70,8 +70,8 @@ def sample(
     ----------
     log_density : callable
         Function from points (S, d) to unnormalised log densities (S,), minus infinity below `low`.
-    starts : ndarray, shape (m, d)
-        Points, from the highest of which the mode is searched for.
+    starts : ndarray, shape (r, m, d)
+        Points in r regions. The mode is searched for from the highest of each region.
     low : ndarray, shape (d,)
         Lower end of each coordinate; minus infinity where there is none.
     count : int
@@ -118,16 +118,18 @@ def smoothed(log_ratios: np.ndarray) -> tuple[np.ndarray, float]:
     from arviz_stats.base import array_stats
 
     finite = np.where(np.isfinite(log_ratios), log_ratios, -1e4)
-    # ArviZ takes log likelihoods, whose negative values are the log weights.
-    log_weights, pareto_k = array_stats.psislw(-finite)
+    try:
+        # ArviZ takes log likelihoods, whose negative values are the log weights.
+        log_weights, pareto_k = array_stats.psislw(-finite)
+    except ValueError:  # the largest ratios are equal, as those of a few draws that are repeated
+        log_weights, pareto_k = finite, np.inf
     return log_weights - special.logsumexp(log_weights), float(pareto_k)
 
 
 def _mode(
     log_density: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, low: np.ndarray
 ) -> np.ndarray:
-    """Return the mode found from the highest of several starts."""
-    start = starts[np.argmax(log_density(starts))]
+    """Return the highest mode found from the highest of several starts in each region."""
 
     def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
         height, slope = differences(log_density, x)
@@ -135,9 +137,10 @@ def _mode(
 
     bounds = [(end if np.isfinite(end) else -8.0, 4.0) for end in low]
     options = {"maxiter": 200, "ftol": 1e-7, "gtol": 1e-3}
-    return optimize.minimize(
-        negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    ).x
+    how: Any = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
+    highest = [region[np.argmax(log_density(region))] for region in starts]
+    found = [optimize.minimize(negative, start, **how) for start in highest]
+    return min(found, key=lambda result: result.fun).x
 
 
 def differences(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DRAWS = 1000
 
 #: Starting values of all sds and amplitudes, and those of lengthscales.
-STARTS, LENGTHSCALE = (0.4, 0.1, 0.8), 0.8
+STARTS, LENGTHSCALES = (0.4, 0.1, 0.8), (0.8, 0.2)
 
 #: Smallest noise sd, in scaled units; smaller ones would be rounding errors.
 LEAST_NOISE = 1e-5
@@ -299,8 +299,9 @@ class PopulationModel(pm.Model):
             return
         centre = np.log(np.concatenate([of[name] for name in sought]))
         ends = np.cumsum([len(of[name]) for name in sought])[:-1]
-        heights = self.log_posterior(self._starts, self._products())
-        x, logs = self._starts[np.argmax(heights)], centre
+        starts = np.concatenate(self._starts)
+        x = starts[np.argmax(self.log_posterior(starts, self._products()))]
+        logs = centre
 
         def scales(logs: np.ndarray) -> dict[str, np.ndarray]:
             return given | dict(zip(sought, np.split(np.exp(logs), ends), strict=True))
@@ -337,16 +338,23 @@ class PopulationModel(pm.Model):
 
     @property
     def _starts(self) -> np.ndarray:
-        return np.array([[self._start(h, sd) for h in self.hyperparameters] for sd in STARTS])
+        """Coordinates to start from, (r, m, d): of all sds, for each of r lengthscales."""
+        names = [h.name for h in self.hyperparameters]
+        smooth = any(name.endswith("lengthscale") for name in names)
+        every = [
+            [[self._start(h, sd, scale) for h in self.hyperparameters] for sd in STARTS]
+            for scale in (LENGTHSCALES if smooth else LENGTHSCALES[:1])
+        ]
+        return np.array(every)
 
     def _sample(self, products: Products, draws: int, rng: np.random.Generator) -> ImportanceDraws:
         density = partial(self.log_posterior, products=products)
         return sample(density, self._starts, self.lower_ends, draws, rng)
 
     @staticmethod
-    def _start(hyperparameter: PopulationHyperparameter, sd: float) -> float:
+    def _start(hyperparameter: PopulationHyperparameter, sd: float, lengthscale: float) -> float:
         name = hyperparameter.name
-        value = 0.0 if name.endswith(CORRELATION) else LENGTHSCALE if "lengthscale" in name else sd
+        value = 0.0 if name.endswith(CORRELATION) else lengthscale if "lengthscale" in name else sd
         return float(hyperparameter.coordinates(np.array(value)))
 
 

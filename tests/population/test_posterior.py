@@ -13,6 +13,7 @@ from scipy.stats import expon, halfnorm, invgamma, multivariate_normal, norm, un
 import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.population.hyperparameters import scales
+from kem_pymc.population.importance import sample, smoothed
 from kem_pymc.population.variances import variances
 from tests.population.dense import ARMS, ROWS, TARGETS, answers, covariances, standardised
 from tests.population.trial import cohort_of, trial
@@ -323,6 +324,30 @@ def test_users_with_one_point_are_described_but_not_learned_from():
     assert cohort_of(table).n_users == 13
     with pytest.raises(InputError, match="has one point"):
         kem.Cohort.from_frame(table, user="user", time="week", target="y", gaps="skip")
+
+
+def test_the_mode_is_searched_for_in_every_region():
+    """Of two regions, the one with little of the density has the first start.
+
+    There are rounds until the weights are worth half of the draws asked for.
+    """
+
+    def log_density(points):
+        near = norm.logpdf(points).sum(axis=1) + np.log(0.02)
+        return np.logaddexp(near, norm.logpdf(points, 9.0, 0.3).sum(axis=1) + np.log(0.98))
+
+    starts, low = np.array([[np.zeros(3)], [np.full(3, 8.0)]]), np.full(3, -np.inf)
+    found = sample(log_density, starts, low, 400, np.random.default_rng(0))
+    assert found.weights @ found.draws == pytest.approx(np.full(3, 9.0), abs=0.1)
+    assert found.log_evidence == pytest.approx(np.log(0.98), abs=0.1)
+    assert found.effective >= 200
+    assert len(found.draws) == 400
+
+
+def test_repeated_draws_have_weights():
+    log_weights, pareto_k = smoothed(np.zeros(100) - 5.0)
+    np.testing.assert_allclose(np.exp(log_weights), 0.01)
+    assert pareto_k == np.inf
 
 
 def share(parts):
