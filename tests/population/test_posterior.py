@@ -334,11 +334,11 @@ def test_the_mode_is_searched_for_in_every_region():
 
     def log_density(points):
         near = norm.logpdf(points).sum(axis=1) + np.log(0.02)
-        return np.logaddexp(near, norm.logpdf(points, 9.0, 0.3).sum(axis=1) + np.log(0.98))
+        return np.logaddexp(near, norm.logpdf(points, -6.0, 0.3).sum(axis=1) + np.log(0.98))
 
-    starts, low = np.array([[np.zeros(3)], [np.full(3, 8.0)]]), np.full(3, -np.inf)
+    starts, low = np.array([[np.zeros(3)], [np.full(3, -5.0)]]), np.full(3, -np.inf)
     found = sample(log_density, starts, low, 400, np.random.default_rng(0))
-    assert found.weights @ found.draws == pytest.approx(np.full(3, 9.0), abs=0.1)
+    assert found.weights @ found.draws == pytest.approx(np.full(3, -6.0), abs=0.1)
     assert found.log_evidence == pytest.approx(np.log(0.98), abs=0.1)
     assert found.effective >= 200
     assert len(found.draws) == 400
