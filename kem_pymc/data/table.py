@@ -98,11 +98,13 @@ def user_points(
     for name in (*columns.names, target):
         with problems:
             _check_size(name, cells[name], df.index)
-    single = next((u for u, places in zip(users, rows, strict=True) if len(places) < 2), None)
-    if pilot and single is not None:
+    single = [user for user, places in zip(users, rows, strict=True) if len(places) < 2]
+    if pilot and single:
+        named = some(map(repr, single), NAMED)
+        which = f"User {named} has" if len(single) == 1 else f"Users {named} have"
         problems.add_problem(
-            f"User {single!r} has one point, too few to learn from. "
-            "Leave the user out; new users and those of a population model ({scope}) may have one.",
+            f"{which} one point, too few to learn from. "
+            "Leave them out; new users and those of a population model ({scope}) may have one.",
             scope="population",
         )
     problems.check()
