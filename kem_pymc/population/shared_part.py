@@ -19,8 +19,8 @@ from kem_pymc.population.posterior import PopulationPosterior
 #: Names of the choices from which "auto" chooses.
 AUTO = ("nothing", "linear", "additive", "smooth")
 
-#: Smallest gain over "nothing", in standard errors, with which another choice is made.
-STANDARD_ERRORS = 1.0
+#: Gain over "nothing", in nats, that another choice needs: what is shared by chance gains less.
+GAIN = 1.0
 
 #: Number of draws of the hyperparameters.
 DRAWS = 400
@@ -112,8 +112,8 @@ def learn_shared(
     of each feature, also for each level of categories that are constant within users; and one
     smooth function of all features. Each has the same personal part, which suits most users: a
     level, lines, and a smooth function. The choice with the largest sum over users of the log
-    density of their targets, given all other users', is made. If its gain over "nothing" is at most
-    one standard error, users share nothing.
+    density of their targets, given all other users', is made; users share
+    nothing unless it gains at least one nat over "nothing".
 
     Parameters
     ----------
@@ -165,7 +165,8 @@ def learn_shared(
         others[name] = [other for other, _, _ in left_out]
         scores[name] = np.array([log_density for _, log_density, _ in left_out])
     scores = {name: scores[name] for name in named}
-    best = _best(scores)
+    totals = {name: float(values.sum()) for name, values in scores.items()}
+    best = max(totals, key=lambda name: totals[name] + (GAIN if name == "nothing" else 0.0))
     without, process = [], mean_process(posteriors[best])
     for other in others[best]:
         without.append(mean_process(other))
@@ -198,15 +199,6 @@ def _words(term: Term) -> str:
     smooth, groups = " and ".join(term.smooth), list(term.features)
     what = f"a smooth function of {smooth}" if smooth else f"the effect of {groups.pop(0)}"
     return what + (f" for each level of {' and '.join(groups)}" if groups else "")
-
-
-def _best(scores: Mapping[str, np.ndarray]) -> str:
-    best = max(scores, key=lambda name: float(scores[name].sum()))
-    if "nothing" not in scores or best == "nothing":
-        return best
-    gain = scores[best] - scores["nothing"]
-    error = gain.std(ddof=1) * np.sqrt(len(gain))
-    return best if gain.sum() > STANDARD_ERRORS * error else "nothing"
 
 
 def _terms(given: Any) -> tuple[str, ...]:
