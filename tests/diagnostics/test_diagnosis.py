@@ -58,4 +58,4 @@ def test_a_quantity_that_no_page_shows_is_noted(mixed):
     about_r_hat, about_ess = _quantities(replace(diagnose(mixed), convergence=table))
     assert "R-hat of 1 of 100 quantities" in about_r_hat
     assert "for inclusion SE(week) of user 7 at time step 1." in about_r_hat
-    assert "1 of 100 quantities have fewer" in about_ess
+    assert "1 of 100 quantities have fewer than 200 effective draws, of 800 draws in" in about_ess
