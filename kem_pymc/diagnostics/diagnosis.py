@@ -166,7 +166,7 @@ class Diagnosis(Displayed):
             facts["Edges differ by"] = f"at most {apart:.2f} in probability"
         rates = self.acceptance.mean(axis=1).dropna()
         if len(rates):
-            facts["Acceptance"] = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
+            facts["Acceptance"] = ", ".join(f"{k} {100 * v:.0f} %" for k, v in rates.items())
         if self.factorisations:
             failed = self.failed_factorisations
             facts["Factorisations"] = f"{self.factorisations}, {failed} failed"
