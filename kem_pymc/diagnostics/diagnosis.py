@@ -30,8 +30,8 @@ DIFFERING = 3
 
 #: What helps if chains disagree.
 REMEDY = (
-    "Sample more draws (--draws and --tune of kem fit). Chains with different graphs can be "
-    "weighted with kem.diagnostics.stack in Python."
+    "Sample more draws (--draws and --tune of kem fit). Chains whose graphs differ can be weighted "
+    "with kem.diagnostics.stack in Python."
 )
 
 #: What there is to say without warnings.

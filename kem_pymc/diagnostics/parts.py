@@ -23,8 +23,8 @@ SURE, UNLIKELY = 0.9, 0.1
 
 #: Chains disagree in the probability of a part if its R-hat is above `RHAT`, or its effective
 #: sample size below the first number, with which the standard error may be .07; and if the standard
-#: error is above the second number, so that it shows in probabilities of two digits.
-FEW, SHOWS = 50, 0.01
+#: error is above the second number: then the probability isn't known to a tenth.
+FEW, SHOWS = 50, 0.025
 
 #: Maximum number of parts that the headline names, and their smallest probability.
 NAMED, LEAST = 3, 0.1
