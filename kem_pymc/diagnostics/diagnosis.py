@@ -225,7 +225,10 @@ def diagnose(
         factorisations=done,
         failed_factorisations=failed,
     )
-    warnings = (*_failed_chains(draws, planned_chains), *_problems(diagnosis))
+    failures = [*_failed_chains(draws, planned_chains)]
+    if ends is not None:
+        failures += _failed_chains(ends, planned_chains, " of final kernels")
+    warnings = (*failures, *_problems(diagnosis))
     notes = (*_modes(diagnosis), *_quantities(diagnosis)) if _enough(diagnosis) else ()
     return replace(diagnosis, warnings=warnings, notes=notes)
 
@@ -242,10 +245,10 @@ def _acceptance(statistics: xr.Dataset, chains: int) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rates, orient="index", columns=columns, dtype=float).sort_index()
 
 
-def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
+def _failed_chains(draws: Draws, planned: int | None, of: str = "") -> Iterator[str]:
     if planned is not None and planned > draws.n_chains:
         yield (
-            f"{planned - draws.n_chains} of {planned} chains have no draws. "
+            f"{planned - draws.n_chains} of {planned} chains{of} have no draws. "
             "Check the output of the run, and sample these chains again."
         )
     for k, values in enumerate(draws.log_joint):
@@ -256,7 +259,7 @@ def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
             fault = "never moved"
         if fault:
             yield (
-                f"Chain {k} {fault}. "
+                f"Chain {k}{of} {fault}. "
                 "Exclude it with idata.sel(chain=...), and sample it again with another seed."
             )
 
