@@ -33,8 +33,9 @@ class Listing:
     columns : sequence of str
     rows : sequence of sequences of str, int or float
         Columns of numbers are aligned to the right. NaN is shown as a dash.
-    forms : mapping of str to str
-        Format of the numbers of a column by its name, like ``".2f"``; by default :func:`number`.
+    forms : mapping of str to str or int
+        Format of the numbers of a column by its name, like ``".2f"``, or number of significant
+        digits; by default :func:`number`.
     title : str
     more : str
         Text below the table, such as the number of rows that were left out.
@@ -44,7 +45,7 @@ class Listing:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    forms: Mapping[str, str] = field(default_factory=dict)
+    forms: Mapping[str, str | int] = field(default_factory=dict)
     title: str = ""
     more: str = ""
     folded: bool = False
@@ -175,13 +176,13 @@ class Displayed:
         return self._display().rich()
 
 
-def number(value: float) -> str:
-    """Return a number as text, with four significant digits, or all digits before the point."""
+def number(value: float, digits: int = 4) -> str:
+    """Return a number as text, with significant digits, but with all digits before the point."""
     if isnan(value):
         return "-"
-    if 1000 <= abs(value) < 1e6:
+    if 10 ** (digits - 1) <= abs(value) < 1e6:
         return f"{value:.0f}"
-    return f"{value:.4g}"
+    return f"{value:.{digits}g}"
 
 
 def some(names: Iterable[object], most: int) -> str:
@@ -201,9 +202,11 @@ def beyond(shown: int, total: int, what: str) -> str:
     return f"{shown} of {total} {what}" if shown < total else ""
 
 
-def _text(cell: Cell, form: str | None) -> str:
+def _text(cell: Cell, form: str | int | None) -> str:
     if isinstance(cell, str):
         return cell
+    if isinstance(form, int):
+        return number(cell, form)
     if form is not None and not isnan(cell):
         return format(cell, form)
     return str(cell) if isinstance(cell, int) else number(cell)

@@ -34,10 +34,6 @@ WRITTEN = frozenset(
 #: Setting of evolutions that states in what the chains disagree from which they were learned, and
 #: advice on that.
 DISAGREE = "chains_disagree"
-REMEDY = (
-    "Sample more draws with --draws and --tune, or weight the chains with kem.diagnostics.stack in "
-    "Python."
-)
 
 
 def results(

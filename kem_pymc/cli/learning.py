@@ -14,9 +14,9 @@ import xarray as xr
 from kem_pymc._system.executors import Executor
 from kem_pymc._system.progress import waiting
 from kem_pymc.cli import effects, screen
-from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS, REMEDY, save_figure
+from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS, save_figure
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
-from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
+from kem_pymc.diagnostics.diagnosis import REMEDY, diagnose, disagreements
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import pilot_population

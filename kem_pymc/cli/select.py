@@ -123,9 +123,10 @@ def select(
         check_names(cohort)
     disagreement = learned.settings.get(folders.DISAGREE)
     if disagreement:
+        from kem_pymc.diagnostics.diagnosis import REMEDY
+
         screen.warn(
-            f"{disagreement} These selections average over all chains nevertheless. "
-            f"{folders.REMEDY}"
+            f"{disagreement} These selections average over all chains nevertheless. {REMEDY}"
         )
     coming = None
     if future is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import arviz as az
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
@@ -52,12 +53,7 @@ class Mode:
 
 
 def convergence(draws: Draws) -> pd.DataFrame:
-    """Return mean, sd, R-hat, bulk and tail effective sample size of every quantity, one per row.
-
-    R-hat is that of Vehtari et al. (2021): rank-normalised, split, the larger of bulk and folded.
-    Quantities that are constant within every chain but differ between chains have R-hat infinity
-    and ESS NaN; quantities that never change have NaN for both. With a single chain all R-hats are
-    NaN, with fewer than 4 draws all R-hats and ESS.
+    """Return what :func:`measures` says of every quantity of draws, one per row.
 
     Parameters
     ----------
@@ -66,17 +62,36 @@ def convergence(draws: Draws) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns ``quantity``, ``user``, ``time_step``, ``candidate``, ``mean``, ``sd``, ``r_hat``,
-        ``ess_bulk`` and ``ess_tail``.
+        Columns ``quantity``, ``user``, ``time_step``, ``candidate``, and those of :func:`measures`.
     """
     dataset = varying(draws)
-    values = dataset["value"].values
     table = dataset.coords.to_dataset().to_pandas()
     table = table[["quantity", "user", "time_step", "candidate"]].reset_index(drop=True)
+    return table.join(measures(dataset["value"].values))
+
+
+def measures(values: np.ndarray) -> pd.DataFrame:
+    """Return mean, sd, R-hat, bulk and tail effective sample size of quantities, one per row.
+
+    R-hat is that of Vehtari et al. (2021): rank-normalised, split, the larger of bulk and folded.
+    Quantities that are constant within every chain but differ between chains have R-hat infinity
+    and ESS NaN; quantities that never change have NaN for both. With a single chain all R-hats are
+    NaN, with fewer than 4 draws all R-hats and ESS.
+
+    Parameters
+    ----------
+    values : ndarray, shape (chains, draws, quantities)
+
+    Returns
+    -------
+    DataFrame
+        Columns ``mean``, ``sd``, ``r_hat``, ``ess_bulk`` and ``ess_tail``.
+    """
+    dataset = xr.Dataset({"value": (("chain", "draw", "column"), values)})
     constant = (values == values[:, :1]).all(axis=(0, 1))
     with warnings.catch_warnings(), np.errstate(all="ignore"):  # of constants and infinite values
         warnings.simplefilter("ignore", RuntimeWarning)
-        table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
+        table = pd.DataFrame({"mean": values.mean(axis=(0, 1)), "sd": values.std(axis=(0, 1))})
         r_hat = az.rhat(dataset)["value"].values
         apart = constant & np.isfinite(r_hat)  # large, but for rounding infinite
         table["r_hat"] = np.where(apart, np.inf, r_hat)

@@ -22,20 +22,26 @@ if TYPE_CHECKING:
 #: A warning is given if a larger fraction of the factorisations failed.
 FAILED = 1e-3
 
-#: A warning is given if probabilities of an edge, or a part, differ by more between chains.
-EDGES_DIFFER = PARTS_DIFFER = 0.2
+#: A warning is given if probabilities of an edge differ by more between chains.
+EDGES_DIFFER = 0.2
 
 #: Maximum number of differing parts (or edges) that a message names.
 DIFFERING = 3
 
 #: What helps if chains disagree.
 REMEDY = (
-    "Sample more draws, try the other target (feedback=), or weight the chains with "
-    "kem.diagnostics.stack."
+    "Sample more draws (--draws and --tune of kem fit). Chains whose graphs differ can be weighted "
+    "with kem.diagnostics.stack in Python."
 )
 
 #: What there is to say without warnings.
-FINE = "No warnings. This doesn't prove convergence: all chains may miss the same mode."
+FINE = (
+    "No warnings: nothing that was found changes the probabilities above. This doesn't prove "
+    "convergence: all chains may miss the same mode."
+)
+
+#: How quantities of final kernels begin, in the table of convergence.
+OF_FINAL = "final "
 
 #: Smallest probability of parts that the display lists.
 LEAST_PART = 0.05
@@ -58,7 +64,8 @@ class Diagnosis(Displayed):
         Whether users share a mean process, in addition to which each user's kernel has its parts.
     convergence : DataFrame
         One row per quantity that doesn't depend on cluster labels, see
-        :func:`kem_pymc.diagnostics.convergence.convergence`.
+        :func:`kem_pymc.diagnostics.convergence.convergence`. Quantities of final kernels begin with
+        "final".
     modes : tuple of Mode
         Groups of chains whose log joint densities overlap, the highest first.
     edges : DataFrame
@@ -128,24 +135,26 @@ class Diagnosis(Displayed):
         """Return the most probable parts as a table for display, in decreasing order."""
         chains = [name for name in self.parts if str(name).startswith("chain ")]
         listed = self.parts[self.parts["probability"] >= LEAST_PART]
-        several = ("by chain",) if len(chains) > 1 else ()
+        several = ("by chain", "R-hat", "ESS") if len(chains) > 1 else ()
         counts = [f"above {SURE}", f"below {UNLIKELY}"]
         rows = []
         for _, row in listed.iterrows():
             low, high = row[chains].min(), row[chains].max()
             between = (f"{low:.2f} to {high:.2f}",) if several else ()
             name = named(row["name"], self.features) if row["kind"] == PART else row["name"]
-            rows.append((name, row["words"], row["probability"], *row[counts], *between))
+            agreement = (*between, row["r_hat"], row["ess"]) if several else ()
+            rows.append((name, row["probability"], *row[counts], *agreement, row["words"]))
+        hidden = (self.parts["kind"] == PART).sum() - (listed["kind"] == PART).sum()
         return Listing(
-            ("part", "description", "mean", *(f"users {count}" for count in counts), *several),
+            ("part", "mean", *(f"users {count}" for count in counts), *several, "description"),
             rows,
-            {"mean": ".2f"},
+            {"mean": ".2f", "R-hat": ".2f", "ESS": ".0f"},
             "Which parts matter: probability that a user's final kernel has the part, mean over "
             "users, and number of users for whom it is above and below a value"
             + ("; beyond what all users share" if self.shares else ""),
-            f"Less probable parts that aren't shown: {len(self.parts) - len(rows)}. All are in "
-            "parts.csv of kem diagnose, in Python in the attribute parts."
-            if len(rows) < len(self.parts)
+            f"Less probable parts that aren't shown: {hidden}. All are in parts.csv of kem "
+            "diagnose, in Python in the attribute parts."
+            if hidden
             else "",
         )
 
@@ -157,7 +166,7 @@ class Diagnosis(Displayed):
             facts["Edges differ by"] = f"at most {apart:.2f} in probability"
         rates = self.acceptance.mean(axis=1).dropna()
         if len(rates):
-            facts["Acceptance"] = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
+            facts["Acceptance"] = ", ".join(f"{k} {100 * v:.0f} %" for k, v in rates.items())
         if self.factorisations:
             failed = self.failed_factorisations
             facts["Factorisations"] = f"{self.factorisations}, {failed} failed"
@@ -176,8 +185,8 @@ def diagnose(
     planned_chains : int, optional
         Number of chains that were started. If the posterior has fewer, there is a warning.
     final : DataTree, optional
-        Posterior of :func:`kem_pymc.final_model`, for the parts of final kernels; by default those
-        of `idata` at users' last time step.
+        Posterior of :func:`kem_pymc.final_model`, for the parts of final kernels and whether chains
+        agree in them; by default parts are those of `idata` at users' last time step.
 
     Returns
     -------
@@ -192,7 +201,13 @@ def diagnose(
     -----
     Agreement of chains doesn't prove convergence: all of them may miss the same mode.
     """
-    draws = Draws.of(idata)
+    draws, ends = Draws.of(idata), None if final is None else Draws.of(final)
+    table = agreement.convergence(draws)
+    if ends is not None:
+        own = agreement.convergence(ends)
+        # Their only time step is the last one of each user.
+        own = own.assign(quantity=OF_FINAL + own["quantity"], time_step="")
+        table = pd.concat([table, own], ignore_index=True)
     children = idata.children
     statistics = idata["sample_stats"].dataset if "sample_stats" in children else xr.Dataset()
     counts = ("factorisations", "failed_factorisations")
@@ -201,16 +216,19 @@ def diagnose(
         n_chains=draws.n_chains,
         n_draws=draws.n_draws,
         features=tuple(draws.settings["features"]),
-        parts=part_table(draws if final is None else Draws.of(final)),
+        parts=part_table(draws if ends is None else ends),
         shares=bool(draws.settings.get("shared")),
-        convergence=agreement.convergence(draws),
+        convergence=table,
         modes=find_modes(draws),
         edges=edge_table(draws),
         acceptance=_acceptance(statistics, draws.n_chains),
         factorisations=done,
         failed_factorisations=failed,
     )
-    warnings = (*_failed_chains(draws, planned_chains), *_problems(diagnosis))
+    failures = [*_failed_chains(draws, planned_chains)]
+    if ends is not None:
+        failures += _failed_chains(ends, planned_chains, " of final kernels")
+    warnings = (*failures, *_problems(diagnosis))
     notes = (*_modes(diagnosis), *_quantities(diagnosis)) if _enough(diagnosis) else ()
     return replace(diagnosis, warnings=warnings, notes=notes)
 
@@ -227,10 +245,10 @@ def _acceptance(statistics: xr.Dataset, chains: int) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rates, orient="index", columns=columns, dtype=float).sort_index()
 
 
-def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
+def _failed_chains(draws: Draws, planned: int | None, of: str = "") -> Iterator[str]:
     if planned is not None and planned > draws.n_chains:
         yield (
-            f"{planned - draws.n_chains} of {planned} chains have no draws. "
+            f"{planned - draws.n_chains} of {planned} chains{of} have no draws. "
             "Check the output of the run, and sample these chains again."
         )
     for k, values in enumerate(draws.log_joint):
@@ -241,7 +259,7 @@ def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
             fault = "never moved"
         if fault:
             yield (
-                f"Chain {k} {fault}. "
+                f"Chain {k}{of} {fault}. "
                 "Exclude it with idata.sel(chain=...), and sample it again with another seed."
             )
 
@@ -300,7 +318,8 @@ def _quantities(diagnosis: Diagnosis) -> Iterator[str]:
         worst = table.loc[least.idxmin()]
         yield (
             f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
-            f"draws, at worst {least.min():.0f} for {describe(worst, diagnosis.features)}. {before}"
+            f"draws, of {diagnosis.n_chains * diagnosis.n_draws} draws in all, at worst "
+            f"{least.min():.0f} for {describe(worst, diagnosis.features)}. {before}"
         )
 
 
@@ -320,10 +339,10 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
     ]
     if edges:
         texts.append(f"Chains learned different graphs: they differ in {', '.join(edges)}.")
-    parts = differing(diagnosis.parts, diagnosis.features, PARTS_DIFFER)
+    parts = differing(diagnosis.parts, diagnosis.features)
     if parts:
         listed = some(parts, DIFFERING)
-        texts.append(f"Chains disagree in which parts matter: {listed}, by chain.")
+        texts.append(f"Chains disagree in which parts matter: {listed}.")
     return texts
 
 
@@ -331,9 +350,8 @@ def describe(row: pd.Series, features: Sequence[str]) -> str:
     """Return the quantity of a row of the convergence table as text; time steps count from 1."""
     what = row["quantity"]
     if row["candidate"]:
-        of_part = what == "inclusion"
+        of_part = what.endswith("inclusion")
         what += f" {named(row['candidate'], features) if of_part else row['candidate']}"
-    where = (
-        f" of user {row['user']} at time step {int(row['time_step']) + 1}" if row["user"] else ""
-    )
-    return what + where
+    whose = f" of user {row['user']}" if row["user"] else ""
+    when = f" at time step {int(row['time_step']) + 1}" if row["time_step"] != "" else ""
+    return what + whose + when

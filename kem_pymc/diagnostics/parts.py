@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from kem_pymc._system.display import number
+from kem_pymc.diagnostics.convergence import RHAT, measures
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.kernels.prose import NOISE_ONLY, describe_candidate, named
 
@@ -18,6 +20,11 @@ PART, FEATURE, NOTHING = "part", "feature", "nothing"
 #: Users whose kernel has a part with more than the first probability, or less than the second, are
 #: counted.
 SURE, UNLIKELY = 0.9, 0.1
+
+#: Chains disagree in the probability of a part if its R-hat is above `RHAT`, or its effective
+#: sample size below the first number, with which the standard error may be .07; and if the standard
+#: error is above the second number: then the probability isn't known to a tenth.
+FEW, SHOWS = 50, 0.025
 
 #: Maximum number of parts that the headline names, and their smallest probability.
 NAMED, LEAST = 3, 0.1
@@ -31,16 +38,17 @@ def part_table(draws: Draws) -> pd.DataFrame:
     `NOTHING` (no part at all); ``name``, the name of the candidate or the feature; ``words``, its
     description; ``probability``, the mean over users of the probability that a user's kernel has it
     at the user's last time step; ``above 0.9`` and ``below 0.1``, the numbers of users for whom
-    that probability is; ``chain 0``, ``chain 1``, ..., the mean in each chain; ``difference``, the
-    largest difference of that between chains.
+    that probability is; ``chain 0``, ``chain 1``, ..., the mean in each chain; and of the share of
+    users who have it in a draw, ``sd`` over draws, ``r_hat`` and the effective sample size ``ess``.
     """
     last = draws.present.sum(axis=1) - 1
     at_last = draws.inclusion[:, :, np.arange(len(last)), last]
-    rows = []
+    rows, shares = [], []
     for kind, name, words, places in _rows(draws):
         chosen = at_last if kind == NOTHING else at_last[..., places]
         held = chosen.any(axis=-1) != (kind == NOTHING)
-        by_chain, of_users = held.mean(axis=(1, 2)), held.mean(axis=(0, 1))
+        shares.append(held.mean(axis=-1))
+        by_chain, of_users = shares[-1].mean(axis=1), held.mean(axis=(0, 1))
         rows.append(
             {
                 **{"kind": kind, "name": name, "words": words},
@@ -48,10 +56,10 @@ def part_table(draws: Draws) -> pd.DataFrame:
                 f"above {SURE}": (of_users > SURE).sum(),
                 f"below {UNLIKELY}": (of_users < UNLIKELY).sum(),
                 **{f"chain {k}": value for k, value in enumerate(by_chain)},
-                "difference": by_chain.max() - by_chain.min(),
             }
         )
-    table = pd.DataFrame(rows)
+    agreement = measures(np.stack(shares, axis=-1)).rename(columns={"ess_bulk": "ess"})
+    table = pd.DataFrame(rows).join(agreement[["sd", "r_hat", "ess"]])
     by_kind = table.groupby("kind", sort=False, group_keys=False)
     return pd.concat(
         rows.sort_values("probability", ascending=False, kind="stable") for _, rows in by_kind
@@ -99,16 +107,20 @@ def _listed(rows: pd.DataFrame) -> str:
     return ", ".join(f"{probability:.2f} for {words}" for words, probability in pairs)
 
 
-def differing(table: pd.DataFrame, features: Sequence[str], least: float) -> list[str]:
-    """Return the parts whose probabilities differ by more than `least` between chains, as text.
+def differing(table: pd.DataFrame, features: Sequence[str]) -> list[str]:
+    """Return the parts in whose probabilities chains disagree, as text; see `FEW` and `SHOWS`.
 
-    The part with the largest difference comes first.
+    The part with the largest R-hat comes first.
     """
-    apart = table[(table["kind"] == PART) & (table["difference"] > least)]
+    # The ESS is NaN of what never changes within chains; it matters if chains differ.
+    error = table["sd"] / np.sqrt(table["ess"].fillna(1))
+    apart = (table["r_hat"] > RHAT) | (table["ess"] < FEW)
+    rows = table[(table["kind"] == PART) & apart & (error > SHOWS)]
     chains = [name for name in table if str(name).startswith("chain ")]
     return [
-        f"{named(row['name'], features)} ({row[chains].min():.2f} to {row[chains].max():.2f})"
-        for _, row in apart.sort_values("difference", ascending=False, kind="stable").iterrows()
+        f"{named(row['name'], features)} ({row[chains].min():.2f} to {row[chains].max():.2f}, "
+        f"R-hat {row['r_hat']:.2f}, ESS {number(round(row['ess'], 0))})"
+        for _, row in rows.sort_values("r_hat", ascending=False, kind="stable").iterrows()
     ]
 
 

@@ -25,9 +25,9 @@ class Child(KernelSummary):
         parent has members, with alpha as in that draw. The remaining probability, up to one, is
         that of kernels not seen yet.
     count : float
-        Posterior mean of n_child over the same draws.
+        Posterior mean of n_child over all draws; it is 0 in those without the parent.
     interval : tuple of float
-        Equal-tailed 90 % interval of n_child / (alpha + N_parent) over the same draws.
+        Equal-tailed 90 % interval of n_child / (alpha + N_parent) over the draws with the parent.
     occurrence : float
         Share of all draws in which the evolution occurs.
     """
@@ -69,7 +69,7 @@ def children_below(
             **vars(summarise(same, noise_floor)),
             composition=composition,
             probability=float(shares.mean()),
-            count=float(counts[occupied].mean()),
+            count=float(counts.mean()),
             interval=(float(low), float(high)),
             occurrence=float(np.mean(counts > 0)),
         )

@@ -6,6 +6,7 @@ user-defined ones are described as well.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kem_pymc._system.display import number
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 
@@ -48,11 +49,16 @@ def sentence(
     features: Sequence[str],
     target: str,
     values: Mapping[str, float] | None = None,
+    shares: bool = False,
 ) -> str:
-    """Return a sentence that describes the target by a composition; see :func:`describe`."""
+    """Return a sentence that describes a user's target by a composition; see :func:`describe`.
+
+    `shares` says whether users share a function, beyond which the composition describes the target.
+    """
     described = describe(composition, features, values)
     noise = "" if described == NOISE_ONLY else ", plus noise"
-    return f"{target} is {described}{noise}."
+    beyond = ", beyond what all users share," if shares else ""
+    return f"A user's {target}{beyond} is {described}{noise}."
 
 
 def named(composition: Iterable[Candidate] | str, features: Sequence[str]) -> str:
@@ -139,7 +145,7 @@ def _detail(candidate: Candidate, factor: Factor, values: Mapping[str, float] | 
     details = []
     for copy, hyperparameters in candidate.by_factor:
         named = {h.kind: values.get(h.name) for h in hyperparameters}
-        texts = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
+        texts = {k: number(v, 2) for k, v in named.items() if v}
         if copy == factor and all(f"{{{k}" not in detail or k in texts for k in named):
             details.append(detail.format_map(texts))
     return f" ({'; '.join(details)})" if details else ""

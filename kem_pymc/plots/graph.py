@@ -181,11 +181,9 @@ def _travelled(evolutions: Evolutions, minimum: float, max_nodes: int) -> dict[C
         if composition in columns:
             continue
         columns[composition] = column
-        occupied = len(evolutions.draws_with(composition)) / evolutions.n_draws
         for child in evolutions.children(composition):
             if _is_drawn(child, minimum):
-                travellers = child.count * occupied
-                heapq.heappush(frontier, (-travellers, child.composition, column + 1))
+                heapq.heappush(frontier, (-child.count, child.composition, column + 1))
     return columns
 
 

@@ -99,7 +99,7 @@ def inclusion(
                 ink = style.ink_on(style.SHADES(value))
                 ax.text(column, row, f"{value:.2f}", color=ink, **font)
     else:
-        _colour_bar(image, ax, "posterior inclusion probability")
+        _colour_bar(image, ax, "probability")
     turned: style.Style = {"rotation": 90, "fontsize": "small"} if by == "user" else {}
     ax.set_xticks(range(steps) if ticked else [], columns if ticked else [], **turned)
     ax.set_yticks(range(rows), labels)
@@ -110,7 +110,7 @@ def inclusion(
     _frameless(ax)
     ax.set_title(f"Inclusion probability, {whom}", fontsize="medium")
     if rows < len(draws.pool):
-        style.note(ax, f"Less probable candidates that aren't shown: {len(draws.pool) - rows}.")
+        style.note(ax, f"Less probable parts that aren't shown: {len(draws.pool) - rows}.")
     return ax
 
 

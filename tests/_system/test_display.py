@@ -12,6 +12,7 @@ from kem_pymc.diagnostics.representative import representative
 from kem_pymc.gp.prediction import Component, Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.kernels.prose import named
 from tests.cohorts import cohort
 from tests.diagnostics.conftest import mixing, posterior_of
 from tests.evolutions.by_hand import evolutions
@@ -146,8 +147,8 @@ def test_evolutions_show_their_numbers():
     text, (frame,) = read(learned)
     own = learned.to_frame()
     assert "2 (90 % interval 1.1 to 2.9)" in text
-    assert frame["child"].tolist() == own["child"].tolist()
-    assert frame["parent"].tolist() == ["WHITE", "", "SE0", "LIN0"]
+    assert frame["child"].tolist() == [named(label, ("week",)) for label in own["child"]]
+    assert frame["parent"].tolist() == ["noise only", "", "SE(week)", "LIN(week)"]
     np.testing.assert_allclose(frame["probability"].astype(float), own["probability"], atol=0.005)
     np.testing.assert_allclose(frame["datasets"].astype(float), own["count"], atol=0.05)
     assert frame["in draws"].tolist() == [f"{share:.0%}" for share in own["occurrence"]]

@@ -24,7 +24,11 @@ BOTH = "The chains agree in the number of clusters (R-hat 1.00), the log joint d
         (posterior(4, 200), "", "To check every dataset, run `kem diagnose 'my fit'`."),
         (posterior(4, 200), "The chains disagree in SE0.", "The chains disagree in SE0. Sample"),
         (posterior(4, 200, 2.0), "", "The chains still differ in the number of clusters (R-hat"),
-        (posterior(4, 200, 2.0), "", "or weight the chains with kem.diagnostics.stack"),
+        (
+            posterior(4, 200, 2.0),
+            "",
+            "Chains whose graphs differ can be weighted with kem.diagnostics",
+        ),
         (posterior(1, 200), "", "too few to tell"),
         (posterior(4, 20), "", "too few to tell"),
     ],

@@ -28,6 +28,9 @@ def test_few_draws_and_dead_chains_are_reported():
     assert "Chain 2 failed" in message
     assert "3 x 20 draws are too few" in message
     assert "Chain 0" not in message
+    final = diagnose(posterior_of(*mixing(chains=3)), planned_chains=4, final=tree).warnings
+    assert final[1].startswith("1 of 4 chains of final kernels have no draws")
+    assert final[2].startswith("Chain 1 of final kernels never moved")
 
 
 def test_failed_factorisations_are_reported():
@@ -58,4 +61,4 @@ def test_a_quantity_that_no_page_shows_is_noted(mixed):
     about_r_hat, about_ess = _quantities(replace(diagnose(mixed), convergence=table))
     assert "R-hat of 1 of 100 quantities" in about_r_hat
     assert "for inclusion SE(week) of user 7 at time step 1." in about_r_hat
-    assert "1 of 100 quantities have fewer" in about_ess
+    assert "1 of 100 quantities have fewer than 200 effective draws, of 800 draws in" in about_ess

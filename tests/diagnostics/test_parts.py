@@ -1,9 +1,11 @@
 """Probabilities of parts at users' last time steps, by hand."""
 
+import arviz as az
 import numpy as np
 import pytest
 
-from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
+from kem_pymc.diagnostics.convergence import RHAT
+from kem_pymc.diagnostics.diagnosis import describe, diagnose, disagreements
 from kem_pymc.diagnostics.parts import headline, part_table
 from kem_pymc.diagnostics.quantities import Draws
 from tests.diagnostics.conftest import mixing, posterior_of
@@ -63,6 +65,26 @@ def test_final_kernels_are_those_of_their_own_posterior(modes_say_noise):
     assert table.loc["SE0", ["probability", "above 0.9"]].tolist() == [1, 3]
 
 
+def test_the_verdict_is_that_of_final_kernels_too():
+    """Fails where "the chains agree" is said of a posterior from which no probability is.
+
+    In the posterior of final kernels one chain has SE0 in most draws and the other in few.
+    """
+    rng = np.random.default_rng(2)
+    final = np.zeros((2, 200, 2, 1, 3), dtype=bool)
+    final[..., SE] = rng.random((2, 200, 1, 1)) < np.array([0.8, 0.3])[:, None, None, None]
+    ends = posterior_of(final, np.zeros((2, 200, 2, 1), dtype=int))
+    found = diagnose(posterior_of(*mixing(chains=2)), final=ends)
+    (warning,) = found.warnings
+    assert "which parts matter: SE(week)" in warning
+    table = found.convergence.set_index("quantity")
+    row = found.convergence[table.index == "final inclusion"].iloc[1]
+    assert row["r_hat"] == pytest.approx(float(az.rhat(final[:, :, 1, 0, SE].astype(float))))
+    assert (table.loc["inclusion", "r_hat"] < RHAT).all()
+    assert found.summary.loc["final inclusion", "r_hat_beyond"] == 2
+    assert describe(row, ["week"]) == "final inclusion SE(week) of user u1"
+
+
 def test_without_likely_parts_that_is_what_is_said(modes_say_noise):
     inclusion, assignment = modes_say_noise
     inclusion[:, 1:] = False
@@ -79,7 +101,14 @@ def test_chains_that_disagree_in_parts_are_reported_with_what_helps():
     found = diagnose(posterior_of(inclusion, assignment))
     graph, parts = disagreements(found)
     assert "different graphs: they differ in noise only -> LIN(week)" in graph
-    assert "which parts matter: PER(week) (0.00 to 1.00), by chain" in parts
+    assert "which parts matter: PER(week) (0.00 to 1.00, R-hat inf, ESS -)." in parts
     assert all("kem.diagnostics.stack" in w for w in found.warnings if w.startswith((graph, parts)))
+    # Both chains have it in half of the draws, but change once: their means agree by chance.
+    inclusion[0, ..., PER] = (np.arange(200) < 100)[:, None, None]
+    inclusion[1, ..., PER] = (np.arange(200) >= 100)[:, None, None]
+    (parts,) = disagreements(diagnose(posterior_of(inclusion, assignment)))
+    row = part_table(draws(inclusion, assignment)).set_index("name").loc["PER0"]
+    assert row["ess"] == pytest.approx(float(az.ess(inclusion[..., 0, 1, PER].astype(float))))
+    assert f"PER(week) (0.50 to 0.50, R-hat {row['r_hat']:.2f}, ESS {row['ess']:.0f})" in parts
     few = posterior_of(inclusion[:, :20], assignment[:, :20])
     assert disagreements(diagnose(few)) == []

@@ -69,7 +69,7 @@ def test_the_frame_shows_the_same_evolutions():
     learned = evolutions()
     rows = learned.to_frame().set_index(["parent", "child"])
     assert rows.loc[("WHITE", "LIN0"), "probability"] == pytest.approx(9 / 14)
-    one = {"probability": 4 / 6, "lower": 4 / 6, "upper": 4 / 6, "count": 4.0, "occurrence": 0.5}
+    one = {"probability": 4 / 6, "lower": 4 / 6, "upper": 4 / 6, "count": 2.0, "occurrence": 0.5}
     assert rows.loc[("SE0", "SE0")].to_dict() == pytest.approx(one)
     # 4/7 in one draw and 5/7 in the other: the interval's ends lie between them.
     ends = (4 / 7 + 0.05 / 7, 5 / 7 - 0.05 / 7)

@@ -96,9 +96,11 @@ def test_values_give_rhythms_a_period_and_curves_a_length():
 
 
 def test_sentences_name_the_target():
-    assert sentence(Composition(), FEATURES, "steps") == "steps is noise only."
+    assert sentence(Composition(), FEATURES, "steps") == "A user's steps is noise only."
     message = sentence(Composition.parse("LIN0"), FEATURES, "steps")
-    assert message == "steps is a straight line in day, plus noise."
+    assert message == "A user's steps is a straight line in day, plus noise."
+    message = sentence(Composition.parse("LIN0"), FEATURES, "log(steps)", shares=True)
+    assert message.startswith("A user's log(steps), beyond what all users share, is a straight")
 
 
 def test_names_are_taken_as_they_are():

@@ -62,9 +62,11 @@ def svg(drawn: Any, title: str) -> Markup:
     return Markup(f'<svg role="img" aria-label="{escape(title)}" {text}')
 
 
-def table(frame: pd.DataFrame, caption: str, forms: Mapping[str, str] | None = None) -> Markup:
+def table(
+    frame: pd.DataFrame, caption: str, forms: Mapping[str, str | int] | None = None
+) -> Markup:
     """Return a table as HTML, with numbers as text of two digits, or as `forms` says by column."""
-    forms = dict.fromkeys(frame.select_dtypes("float"), ".2f") | dict(forms or {})
+    forms = {**dict.fromkeys(frame.select_dtypes("float"), ".2f"), **(forms or {})}
     rows = list(frame.itertuples(index=False, name=None))
     html = Listing(tuple(frame), rows, forms, caption).html()
     return Markup(

@@ -81,10 +81,11 @@ def page_of(material: Material) -> str:
     from kem_pymc.plots.report import sections, study
     from kem_pymc.plots.report.pictures import SETTINGS
     from kem_pymc.plots.report.pilots import selected_without
+    from kem_pymc.plots.report.values import ENOUGH
 
     learned, idata, selections = material.evolutions, material.idata, material.selections
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
-    content |= {"n_pilots": 0, "novelty": NOVELTY}
+    content |= {"n_pilots": 0, "novelty": NOVELTY, "enough": ENOUGH}
     with rc_context(SETTINGS):
         content |= sections.evolutions(learned)
         if idata is not None:

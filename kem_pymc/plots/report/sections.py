@@ -14,7 +14,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe, named, sentence
 from kem_pymc.plots import style
 from kem_pymc.plots.report.pictures import svg, table
-from kem_pymc.plots.report.values import intervals
+from kem_pymc.plots.report.values import enough, intervals
 from kem_pymc.population.posterior import PopulationPosterior
 from kem_pymc.population.sentences import sentences
 from kem_pymc.selection.online import PREDICTED
@@ -55,19 +55,25 @@ def evolutions(learned: Evolutions) -> Content:
             box.set_url(f"#kernel-{len(kernels)}")
     every = [(p, c) for p in learned.parents for c in learned.children(p)]
     listed = [(p, c) for p, c in every if c.probability >= LEAST and c.occurrence >= LEAST]
-    listed = sorted(listed, key=lambda row: -row[1].count * row[1].occurrence)[:LISTED]
+    listed = sorted(listed, key=lambda row: -row[1].count)[:LISTED]
     names = learned.features
-    rows = [{"from": named(p, names)} | _child(c, learned) for p, c in listed]
+    rows = [{"from": named(p, names)} | _child(c, "to", learned) for p, c in listed]
     final = [] if learned.final is None else learned.final.children(Composition())
     final = [child for child in final if child.probability >= LEAST / 2]
-    ends = [_child(c, learned) | {"description": describe(c.composition, names)} for c in final]
-    forms = {"datasets": ".1f"}
+    ends = [
+        _child(c, "kernel", learned) | {"description": describe(c.composition, names)}
+        for c in final
+    ]
+    forms = dict.fromkeys(("datasets", "pilot users"), ".1f")
+    of_ends = {"probability": "probability for a new user", "datasets": "pilot users"}
     return {
         "graph": svg(ax, "Graph of evolutions, whose boxes lead to the kernels"),
         "kernels": kernels,
         "evolutions": table(pd.DataFrame(rows), "Evolutions", forms) if rows else "",
         "unlisted": len(every) - len(rows),
-        "ends": table(pd.DataFrame(ends), "Final kernels", forms) if ends else "",
+        "ends": table(pd.DataFrame(ends).rename(columns=of_ends), "Final kernels", forms)
+        if ends
+        else "",
         "other_ends": 1 - sum(child.probability for child in final),
     }
 
@@ -75,27 +81,29 @@ def evolutions(learned: Evolutions) -> Content:
 def _kernel(composition: Composition, learned: Evolutions) -> Content:
     """Return a sentence on a composition, and the posterior of its hyperparameters.
 
-    That is the posterior which selection uses: of final kernels, if it is one of them.
+    That is the posterior of final kernels, if it is one of them in enough draws.
     """
     sources = (() if learned.final is None else learned.final.clusters, learned.clusters)
-    alike = ([c for c in clusters if c.child == composition] for clusters in sources)
-    clusters = next(filter(None, alike), [])
+    alike = [[c for c in clusters if c.child == composition] for clusters in sources]
+    clusters = next(filter(enough, alike), max(alike, key=len))
     rows = intervals(learned, clusters) if clusters else pd.DataFrame({"median": []})
     label = named(composition, learned.features)
-    medians, forms = rows["median"].to_dict(), dict.fromkeys(rows, ".3g")
+    medians, forms = rows["median"].dropna().to_dict(), dict.fromkeys(rows, 3)
+    target, shares = learned.scaling.target_label(learned.target), learned.shared is not None
     return {
         "label": label,
-        "sentence": sentence(composition, learned.features, learned.target, medians),
+        "sentence": sentence(composition, learned.features, target, medians, shares),
         "table": table(rows, f"Hyperparameters of {label}", forms) if len(rows) else "",
     }
 
 
-def _child(child: Child, learned: Evolutions) -> Content:
+def _child(child: Child, name: str, learned: Evolutions) -> Content:
+    """Return a row of a table, whose first column has a name."""
     return {
-        "kernel": named(child.composition, learned.features),
+        name: named(child.composition, learned.features),
         "probability": child.probability,
         "90 % interval": "{:.2f} to {:.2f}".format(*child.interval),
-        "in draws": f"{child.occurrence:.0%}",
+        "in draws": f"{100 * child.occurrence:.0f} %",
         "datasets": child.count,
     }
 
@@ -115,7 +123,7 @@ def population(posterior: PopulationPosterior) -> Content:
     for group in groups:
         frame = posterior.comparisons(group).drop(columns=["variable", "by", "group"])
         caption = f"Differences between levels of {group} in {cohort.target}"
-        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], ".3g")))
+        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], 3)))
     shown = "Deviations of users from what users share, with 95 % intervals"
     pictures.append((svg(plots.deviations(posterior), shown), shown))
     parts = "Shares of the variance, with 95 % intervals"
@@ -165,20 +173,26 @@ def users(
     colours = style.composition_colours(learned)  # those of the graph
     tiles = plots.trajectories(trajectories, colours=colours, study=learned)
     by_user = {} if predictions is None else dict(list(predictions.groupby("user")))
+    vary = [
+        name
+        for name in features
+        if name not in PREDICTED and any(own[name].nunique() > 1 for own in by_user.values())
+    ]
     people: list[Content] = []
     for name, rows in kernels.groupby("user", sort=False):
         labels = [named(c, features) for c in rows["composition"]]
         shown = pd.DataFrame({"time step": rows["time_step"] + 1, "kernel": labels})
-        shown["description"] = [describe(c, features) for c in rows["composition"]]
+        if rows["composition"].nunique() > 1:
+            shown["description"] = [describe(c, features) for c in rows["composition"]]
         shown = shown.join(rows.drop(columns=["user", "time_step", "composition"]))
         picture, of_user = None, by_user.get(name)
         if of_user is not None:
             seen = of_user.groupby("time_step")["seen"].sum()
-            shown.insert(1, "points", seen.reindex(rows["time_step"]).to_numpy())
-            within = _within(of_user).reindex(rows["time_step"], fill_value="")
+            shown.insert(2, "points", seen.reindex(rows["time_step"]).to_numpy())
+            within = _counted(_within(of_user)).reindex(rows["time_step"], fill_value="")
             shown["next within 95 %"] = within.to_numpy()
             if len(people) < DRAWN:
-                place = None if len(features) > 1 or features[0] in PREDICTED else features[0]
+                place = vary[0] if len(vary) == 1 else None
                 drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
                 title = f"Predictions for {which} user {name} at {len(rows)} time steps"
                 picture = svg(drawn, title)
@@ -187,21 +201,29 @@ def users(
         caption = f"Kernels of user {name} at each time step"
         people.append({"name": name, "kernels": " → ".join(changes), "picture": picture})
         people[-1]["table"] = table(filled, caption)
-    coverage = pd.Series() if predictions is None else _within(predictions)
+    within = pd.Series(dtype=bool) if predictions is None else _within(predictions)
+    coverage = _counted(within)
     coverage.index += 1
     caption = "Points of the next time step within the 95 % intervals of their predictions"
     frame = coverage.rename("points within").rename_axis("after time step").reset_index()
+    total = f"{within.sum()} of {len(within)} points, {100 * within.mean():.0f} %,"
     return {
         "tiles": svg(tiles, f"Kernels of {which} users by time step"),
         "coverage": table(frame, caption) if len(frame) else "",
+        "within": total,
         "users": people,
         "undrawn": max(len(by_user) - DRAWN, 0),
     }
 
 
 def _within(predictions: pd.DataFrame) -> pd.Series:
-    """Return by time step how many of the next points lie in their 95 % intervals, as text."""
+    """Return whether the points after a time step, the index, lie in their 95 % intervals."""
     ahead = predictions[~predictions["seen"].astype(bool) & predictions["observed"].notna()]
     inside = ahead["observed"].between(ahead["low_95"], ahead["high_95"])
-    counts = inside.groupby(ahead["time_step"]).agg(["sum", "size"])
+    return inside.set_axis(ahead["time_step"])
+
+
+def _counted(inside: pd.Series) -> pd.Series:
+    """Return by index how many points lie in their intervals, as text."""
+    counts = inside.groupby(level=0).agg(["sum", "size"])
     return counts["sum"].astype(str) + " of " + counts["size"].astype(str)

@@ -10,7 +10,11 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.prose import describe_candidate, named
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.plots.report.pictures import table
+from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors
+
+#: What there is to say without a shared function.
+UNSHARED = "Users share nothing: kernels describe all of a user's function."
 
 #: Descriptions of the two posteriors that can be sampled.
 TARGETS = {
@@ -42,10 +46,14 @@ def settings(material: Material) -> Iterator[tuple[str, str]]:
     settings, learned = material.settings, material.evolutions
     sampled = None if material.idata is None else material.idata["posterior"]
     feedback = str(learned.settings.get("feedback", "unknown"))
+    target = learned.scaling.target_label(learned.target)
+    data = str(settings.get("data", "")).removeprefix("Cohort(").removesuffix(")")
+    shared = UNSHARED if learned.shared is None else str(SharedPart(learned.shared, (), ()))
     pairs: dict[str, object] = {
-        "Data": str(settings.get("data", "")).removeprefix("Cohort(").removesuffix(")"),
-        "Target": learned.scaling.target_label(learned.target),
+        "Data": data.replace(f" -> {learned.target}", f" -> {target}"),
+        "Target": target,
         "Features": ", ".join(learned.features),
+        "Shared function": shared,
         "Command": settings.get("command"),
         "Chains and draws": sampled and f"{sampled.sizes['chain']} x {sampled.sizes['draw']}",
         "Tuning draws per chain": sampled and sampled.attrs.get("tuning_steps"),

@@ -14,7 +14,7 @@ from kem_pymc.kernels.prose import named
 #: Probabilities of the ends of a 90 % interval and of the median.
 PROBABILITIES = (0.05, 0.5, 0.95)
 
-#: Minimum number of draws for an interval.
+#: Minimum number of draws for a median and an interval.
 ENOUGH = 10
 
 
@@ -28,8 +28,8 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> pd.DataFra
     -------
     DataFrame
         One row per hyperparameter, indexed by its name. Columns ``part``, ``hyperparameter``,
-        ``median``, ``low`` and ``high``, the ends of the 90 % interval, which are NaN if few draws
-        have the composition, and ``unit``.
+        ``median``, ``low`` and ``high``, the ends of the 90 % interval, all NaN if few draws have
+        the composition, and ``unit``.
     """
     quantiles = np.quantile(
         np.array([c.values for c in clusters]),
@@ -38,8 +38,8 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> pd.DataFra
         weights=np.array([c.count for c in clusters], dtype=float),
         method="inverted_cdf",
     )
-    if len({c.draw for c in clusters}) < ENOUGH:
-        quantiles[[0, 2]] = np.nan
+    if not enough(clusters):
+        quantiles[:] = np.nan
     unit = evolutions.scaling.target_label(evolutions.target)
     described = [
         (h.name, h.positive, named((c,), evolutions.features), *_kind_and_unit(c, h, evolutions))
@@ -58,6 +58,11 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> pd.DataFra
         rows.append((name, part, kind, *values, of))
     columns = ["name", "part", "hyperparameter", "low", "median", "high", "unit"]
     return pd.DataFrame(rows, columns=columns).set_index("name")
+
+
+def enough(clusters: Sequence[Cluster]) -> bool:
+    """Return whether clusters are of enough draws for their posterior to be shown."""
+    return len({c.draw for c in clusters}) >= ENOUGH
 
 
 def _kind_and_unit(

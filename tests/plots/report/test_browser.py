@@ -111,6 +111,15 @@ def test_nothing_is_wider_than_the_screen(browser, address, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_pictures_can_be_read_on_a_phone(browser, address):
+    """Fails where a picture is made as narrow as the screen, with text of three pixels."""
+    with shown(browser, address, viewport={"width": 390, "height": 740}) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        for picture in page.locator("figure > svg").all():
+            own = float(picture.get_attribute("width").removesuffix("pt")) * 4 / 3
+            assert picture.bounding_box()["width"] >= min(own, 640) - 1
+
+
 def test_dark_mode_has_other_colours_but_white_pictures(browser, address):
     grounds = []
     for scheme in ("light", "dark"):

@@ -59,7 +59,7 @@ def test_boxes_of_the_graph_lead_to_kernels_with_their_hyperparameters(study, pa
         if child.probability >= 0.05 and child.occurrence >= 0.05:
             low, high = child.interval
             assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in page.text
-    assert f"{TARGET} is noise only." in page.text
+    assert f"A user's {TARGET} is noise only." in page.text
 
 
 def test_the_headline_is_the_probabilities_of_parts(page, study):
@@ -77,13 +77,19 @@ def test_the_headline_is_the_probabilities_of_parts(page, study):
 def test_users_are_listed_with_kernels_and_points_within_their_intervals(page, study):
     assert page.text.count(f"User {USER}") == 2
     assert "WHITE" not in page.text
-    for points in (3, 6, 9):
-        assert re.search(rf"{points // 3} {points} (LIN|SE|noise)", page.text)
+    (rows, *_) = [t for t in page.tables if t[0][0] == "time step" and len(t) == 4]
+    assert rows[0][:3] == ["time step", "kernel", "points"]
+    assert [row[2] for row in rows[1:]] == ["3", "6", "9"]
+    assert all(re.match("LIN|SE|noise", row[1]) for row in rows[1:])
     table = pd.read_csv(study / "predictions.csv")
     ahead = table[~table["seen"] & (table["time_step"] == 0)]
     inside = ahead["observed"].between(ahead["low_95"], ahead["high_95"]).sum()
     section = page.text[page.text.index("The kernel selected for every new user") :]
     assert f"1 {inside} of {len(ahead)}" in section
+    every = table[~table["seen"]]
+    within = every["observed"].between(every["low_95"], every["high_95"])
+    total = f"{within.sum()} of {len(every)} points, {100 * within.mean():.0f} %, lie within"
+    assert total in section
 
 
 def test_points_to_come_are_drawn_but_not_counted(study):
@@ -205,8 +211,36 @@ def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
         low, high = child.interval
         assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in table
     other = 1 - sum(child.probability for child in rows)
-    assert f"With probability {other:.2f} the final kernel isn" in ends
+    assert f"final kernel is none of these with probability {other:.2f}" in ends
+    assert "kernel probability for a new user 90 % interval in draws pilot users" in table
     assert "Second frame" in ends
+
+
+def test_hyperparameters_are_of_final_kernels_only_if_enough_draws_have_them():
+    """Fails where the median of a few draws is shown as a result."""
+    many = tuple(cluster(draw, WHITE, LIN, 3, level=1.0) for draw in range(20))
+    few = tuple(cluster(draw, WHITE, LIN, 3, level=2.0) for draw in range(9))
+
+    def shown(clusters, ends=None):
+        learned = evolutions(clusters, 20)
+        final = None if ends is None else evolutions(ends, 20)
+        return sections._kernel(LIN, replace(learned, final=final))["table"]
+
+    assert shown(many, few) == shown(many) != shown(few)
+    assert shown(few, many) == shown(many)
+    (_, *rows), *_ = Page(shown(few, few)).tables
+    assert [row[2:5] for row in rows] == [["-"] * 3] * 3
+    assert "nan" not in sections._kernel(SE, evolutions())["sentence"]
+
+
+@pytest.mark.integration
+def test_pictures_of_users_are_over_the_feature_that_varies(wide_study):
+    """Fails where a feature that is constant within users counts, such as a group."""
+    material = Material.of_folder(wide_study)
+    learned, table = material.evolutions, material.predictions
+    constant = {name: table.groupby("user").ngroup() for name in learned.features[1:]}
+    found = sections.users("new", material.selections, table.assign(**constant), learned)
+    assert "point, in order of arrival" not in found["users"][0]["picture"]
 
 
 def test_probable_evolutions_are_listed_and_others_counted():

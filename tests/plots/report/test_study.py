@@ -5,9 +5,13 @@ import re
 import numpy as np
 
 from kem_pymc import priors
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.transforms import Transform
 from kem_pymc.plots.report import study
 from kem_pymc.plots.report.gather import Material
+from kem_pymc.population.shared_part import learn_shared
 from tests.evolutions.by_hand import evolutions
+from tests.tiny_study import make_cohort
 
 
 def found(written=None, **fields):
@@ -24,6 +28,16 @@ def test_settings_are_those_of_the_evolutions():
     assert rows["Likelihood power"].startswith("0.3")
     assert not {"Data", "Seed", "Interrupted", "Failed chains"} & set(rows)
     assert found(settings={"feedback": "joint"})["Posterior"].startswith("joint: ")
+
+
+def test_the_target_and_what_users_share_are_said():
+    """Fails where the modelled quantity is log(steps) in one row and steps in another."""
+    scaling = Scaling(np.array([0.0]), np.array([7.0]), 0.0, 1.0, Transform("log"))
+    rows = found({"data": "Cohort(3 users: week -> steps)"}, scaling=scaling)
+    assert (rows["Target"], rows["Data"]) == ("log(steps)", "3 users: week -> log(steps)")
+    assert rows["Shared function"].startswith("Users share nothing")
+    part = learn_shared(make_cohort(), ["x"])
+    assert found(shared=part.process)["Shared function"] == str(part)
 
 
 def test_what_was_learned_has_median_and_interval():
