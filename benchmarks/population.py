@@ -34,7 +34,7 @@ from kem_pymc.errors import SamplingWarning
 from kem_pymc.population.design import spectral_root
 from kem_pymc.population.likelihood import Scales
 from kem_pymc.population.summaries import quantiles
-from kem_pymc.population.variances import variances
+from kem_pymc.population.variances import shares, variances
 
 ARMS = "abc"
 
@@ -154,8 +154,7 @@ class Truth:
         )
         nothing = np.zeros((1, len(weights), len(weights)))
         parts = variances(model, every, weights[None], nothing)
-        total = sum(float(values[0]) for values in parts.values())
-        return {name: float(values[0]) / total for name, values in parts.items()}
+        return dict(zip(parts, shares(parts)[:, 0].tolist(), strict=True))
 
 
 def model_of(truth: Truth) -> kem.PopulationModel:

@@ -18,7 +18,7 @@ from kem_pymc.population.hyperparameters import scales
 from kem_pymc.population.importance import RELIABLE, smoothed
 from kem_pymc.population.likelihood import Given, Scales, Total
 from kem_pymc.population.summaries import exceeds, normal_mixture, quantiles
-from kem_pymc.population.variances import variances
+from kem_pymc.population.variances import shares, variances
 
 if TYPE_CHECKING:
     from kem_pymc.population.model import PopulationModel
@@ -261,11 +261,12 @@ class PopulationPosterior:
             part's mean variance; see :func:`kem_pymc.population.variances.variances`.
         """
         table = pd.DataFrame({"part": list(self._variances)})
-        every = np.array(list(self._variances.values()))
-        shares = every / every.sum(axis=0)
-        table["share"] = shares @ self.weights
-        low, high = quantiles(shares.T, self.weights, (0.025, 0.975))
-        sds = np.sqrt(every @ self.weights) * self.model.target_sd
+        every = shares(self._variances)
+        means = np.maximum(every @ self.weights, 0.0)
+        table["share"] = means / means.sum()
+        low, high = np.clip(quantiles(every.T, self.weights, (0.025, 0.975)), 0.0, 1.0)
+        of_parts = np.array(list(self._variances.values())) @ self.weights
+        sds = np.sqrt(np.maximum(of_parts, 0.0)) * self.model.target_sd
         return table.assign(low_95=low, high_95=high, sd=sds)
 
     def users(self) -> pd.DataFrame:

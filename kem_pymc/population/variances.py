@@ -1,13 +1,18 @@
 """The targets' variance, split into parts."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kem_pymc.population.hyperparameters import OWN
 from kem_pymc.population.likelihood import Scales
 
 if TYPE_CHECKING:
     from kem_pymc.population.model import PopulationModel
+
+#: Name of the part that is noise.
+NOISE = "noise"
 
 #: Seed of the draws of the shared weights, one for each draw of the hyperparameters.
 SEED = 0
@@ -20,8 +25,8 @@ def variances(
 
     Shared terms have the variance of their functions, less what earlier terms have explained: lines
     and contrasts in the order of the model, then smooth functions. It is that of a draw of the
-    weights; for lines and contrasts less its posterior variance, by which draws exceed the estimate
-    on average, and zero at least, so that intervals of absent effects begin at zero. The parts of
+    weights; for lines and contrasts less twice its posterior variance, by which draws exceed the
+    estimate, and estimates the truth, on average. So it may be negative. The parts of
     users' own functions have expected variances: of users' means (``"personal level"``), of lines
     in time within users (``"personal line"``) and of the rest within users (``"personal curve"``).
     Noise has the rest.
@@ -56,11 +61,21 @@ def variances(
         of_weights = columns.T @ directions
         variance = ((weights @ of_weights) ** 2).sum(axis=-1)
         if not term.smooth:
-            variance = variance - ((root @ of_weights) ** 2).sum(axis=(-2, -1))
-        out[term.name] = np.maximum(variance, 0.0) / n
+            variance = variance - 2 * ((root @ of_weights) ** 2).sum(axis=(-2, -1))
+        out[term.name] = variance / n
     out |= _personal(model, every.personal @ every.personal.mT)
-    out["noise"] = every.noise**2 * (1 - 1 / n)
+    out[NOISE] = every.noise**2 * (1 - 1 / n)
     return out
+
+
+def shares(parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the shares (parts, S) of variances (S,), which add up to one.
+
+    If effects are negative together, the shares are of the sum of the others.
+    """
+    sure = sum(v for name, v in parts.items() if name == NOISE or name.startswith(OWN))
+    every = np.array(list(parts.values()))
+    return every / np.maximum(every.sum(axis=0), sure)
 
 
 def _personal(model: "PopulationModel", covariance: np.ndarray) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.population.hyperparameters import scales
 from kem_pymc.population.importance import sample, smoothed
-from kem_pymc.population.variances import variances
+from kem_pymc.population.variances import shares, variances
 from tests.population.dense import ARMS, ROWS, TARGETS, answers, covariances, standardised
 from tests.population.trial import cohort_of, trial
 
@@ -350,16 +350,12 @@ def test_repeated_draws_have_weights():
     assert pareto_k == np.inf
 
 
-def share(parts):
-    """Return the share of the line's variance."""
-    return parts["week"] / sum(parts.values())
-
-
 def test_shares_of_effects_are_covered():
     """Of a line whose estimates are spread by their standard error around none to three of it.
 
-    Unless the posterior variance is subtracted none would hold an absent effect's share, and with
-    twice that 93 % would hold that of an effect of three standard errors.
+    Unless the posterior variance is subtracted none would hold an absent effect's share. Without
+    bias, shares of other parts are covered, too: with eight users 89 % would hold that of noise if
+    it were subtracted once, 95 % do (benchmarks/population.py).
     """
     model = kem.PopulationModel(cohort_of(trial()), ["week"], ["level"])
     spread = np.array([[0.0, 0.05]])
@@ -367,11 +363,11 @@ def test_shares_of_effects_are_covered():
     every = scales(model.shared, model.personal, draws)
     root = np.broadcast_to(np.diag(spread[0]), (2000, 2, 2))
     for effect in (0, 2, 3):
-        truth = share(variances(model, every.at(slice(1)), effect * spread, 0 * root[:1]))[0]
+        truth = shares(variances(model, every.at(slice(1)), effect * spread, 0 * root[:1]))[0, 0]
         held = []
         for away in norm.ppf((np.arange(200) + 0.5) / 200):
             estimate = np.broadcast_to((effect + away) * spread, (2000, 2))
-            draws_of_share = share(variances(model, every, estimate, root))
+            draws_of_share = shares(variances(model, every, estimate, root))[0]
             low, high = np.quantile(draws_of_share, (0.025, 0.975))
             held.append(low <= truth <= high)
-        assert np.mean(held) >= 0.94
+        assert np.mean(held) >= 0.92
