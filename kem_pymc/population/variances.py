@@ -26,10 +26,10 @@ def variances(
     Shared terms have the variance of their functions, less what earlier terms have explained: lines
     and contrasts in the order of the model, then smooth functions. It is that of a draw of the
     weights; for lines and contrasts less twice its posterior variance, by which draws exceed the
-    estimate, and estimates the truth, on average. So it may be negative. The parts of
-    users' own functions have expected variances: of users' means (``"personal level"``), of lines
-    in time within users (``"personal line"``) and of the rest within users (``"personal curve"``).
-    Noise has the rest.
+    estimate, and estimates the truth, on average. So it may be negative. The parts of users' own
+    functions have expected variances: of users' means (``"personal level"``), of lines in time
+    within users (``"personal line"``) and of the rest within users (``"personal curve"``). Noise
+    has the rest.
 
     Parameters
     ----------
