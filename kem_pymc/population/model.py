@@ -312,9 +312,9 @@ class PopulationModel(pm.Model):
             in_logs = self._in_lengthscales(x, rows)
             return values, slope, np.concatenate([in_logs[name] for name in sought])
 
-        for most in (MOST, MOST):
+        for _ in range(2):  # with few points, and with many where lengthscales need them
             x, logs = climb(height, x, self.lower_ends, logs, centre)
-            self._use(scales(logs), rows, most)
+            self._use(scales(logs), rows)
 
     def _use(
         self,
