@@ -126,8 +126,8 @@ for mode in diagnosis.modes:
 
 # %% [markdown]
 # One line means that the log joint densities of the chains overlap. Several lines mean that some
-# chains never reach the mode of others: don't pool them. Increase `tune`, try `feedback="joint"`,
-# or weight the chains, as described at the end.
+# chains never reach the mode of others: don't pool them. Increase `tune`, or weight the chains, as
+# described at the end.
 #
 # ## Was the run long enough?
 #

@@ -306,7 +306,7 @@ def _draw_gains(evidence: Evidence, rows: pd.DataFrame) -> Figure:
         ax.axvline(-MARGIN, color="black", linewidth=0.8, linestyle=":")
         ax.set_yticks(range(len(of_study)), list(of_study["other"]))
         ax.set(title=evidence.title(str(study)), ylim=(-0.6, len(of_study) - 0.4))
-        ax.set_xlabel("gain of KEM, nats per point\n(mean, 95% interval over users)")
+        ax.set_xlabel("gain of KEM, nats per point\n(mean, 95 % interval over users)")
         style.tidy(ax)
     return figure
 

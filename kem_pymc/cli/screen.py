@@ -126,7 +126,7 @@ def broken(composition: str, features: Sequence[str], width: int) -> str:
 
 def evolutions(learned: "Evolutions") -> None:
     """Print a table of the main evolutions, by parent and child."""
-    forms = {"probability": ".2f", "in draws": ".0%"}
+    forms = dict.fromkeys(("probability", "in draws"), ".2f")
     rows: list[tuple[Cell, ...]] = []
     frame = learned.to_frame()
     main = frame[(frame["probability"] >= LEAST) & (frame["occurrence"] >= LEAST)]

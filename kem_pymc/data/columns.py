@@ -268,7 +268,7 @@ def _why_not(column: Cells, users: pd.Series, pilot: bool) -> str | None:
     if kind in ("dates", "durations"):
         return "dates"
     if column.missing.mean() > MOSTLY:
-        return f"{column.missing.mean():.0%} of its values are missing"
+        return f"{100 * column.missing.mean():.0f} % of its values are missing"
     if kind == "other":
         return "not numbers"
     distinct, n_users = column.comparable.nunique(), users.nunique()

@@ -185,7 +185,8 @@ def advice(targets: npt.ArrayLike) -> str | None:
         return None
     skewness, counts = float(skew(y)), (y >= 0).all() and (y == np.floor(y)).all()
     if counts and (y == 0).mean() >= MANY_ZEROS:
-        return f"is a count with {np.mean(y == 0):.0%} zeros; sqrt or log1p may suit it better"
+        zeros = 100 * np.mean(y == 0)
+        return f"is a count with {zeros:.0f} % zeros; sqrt or log1p may suit it better"
     if skewness > STRONG_SKEW:
         which = "log" if (y > 0).all() else "log1p" if (y >= 0).all() else "yeo-johnson"
         return f"is strongly skewed (skewness {skewness:.1f}); {which} or sqrt may suit it better"

@@ -152,8 +152,8 @@ class Diagnosis(Displayed):
             "Which parts matter: probability that a user's final kernel has the part, mean over "
             "users, and number of users for whom it is above and below a value"
             + ("; beyond what all users share" if self.shares else ""),
-            f"Less probable parts that aren't shown: {hidden}. All are in parts.csv of kem "
-            "diagnose, in Python in the attribute parts."
+            f"Parts that aren't shown, as their mean is below {LEAST_PART}: {hidden}. All are in "
+            "parts.csv of kem diagnose, in Python in the attribute parts."
             if hidden
             else "",
         )

@@ -385,7 +385,7 @@ class Evolutions(Displayed):
         if isinstance(self.concentration, tuple):
             alpha += _interval(self._alpha)
         columns = ("parent", "child", "probability", "90 % interval", "datasets", "in draws")
-        forms = {"probability": ".2f", "datasets": ".1f", "in draws": ".0%"}
+        forms = {"probability": ".2f", "datasets": ".1f", "in draws": ".2f"}
         more = f"{len(rows)} of {total} evolutions are shown, the most probable below each of the "
         more += f"{min(PARENTS, len(self.parents))} most frequent of {len(self.parents)} parents."
         return Display(

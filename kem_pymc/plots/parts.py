@@ -64,7 +64,7 @@ def components(
     rows = -(-count // COLUMNS)
     figure, axes = style.panels(count, 3.4, 2.9, -(-count // rows), figure)
     predictions(selection, study=study, legend=False, ax=axes[0])
-    axes[0].set_title(f"{axes[0].get_title()}\nweight {weight:.0%}", fontsize="medium")
+    axes[0].set_title(f"{axes[0].get_title()}\nweight {100 * weight:.0f} %", fontsize="medium")
     alike = []
     for ax, candidate in zip(axes[1:], selection.composition, strict=True):
         features = sorted(candidate.dimensions) or [0]  # CONST is constant along any feature

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
 
 from kem_pymc.plots import style
 from kem_pymc.population.posterior import EVERYBODY, Over, PopulationPosterior
@@ -20,7 +21,8 @@ def mean_curves(
 ) -> Axes:
     """Draw the mean curve of the population or of each group, with its 95 % band, over the data.
 
-    Points of a user in the same group are joined by a thin line in the group's colour.
+    Points of a user in the same group are joined by a thin line in the group's colour. A group's
+    curve is drawn from its first to its last point.
 
     Parameters
     ----------
@@ -40,6 +42,7 @@ def mean_curves(
     groups = list(curves.groupby("group", sort=False))
     colours = dict(zip([label for label, _ in groups], style.PALETTE * len(groups), strict=False))
     cohort = posterior.model.cohort
+    seen: dict[str, list[np.ndarray]] = {label: [] for label in colours}
     thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
     for x, y in zip(cohort.inputs, cohort.targets, strict=True):
         at = x[:, cohort.features.index(name)]
@@ -47,7 +50,10 @@ def mean_curves(
         for value in np.unique(level):
             label, rows = EVERYBODY if by is None else posterior.label(by, value), level == value
             ax.plot(at[rows], y[rows], color=colours[label], **thin)
+            seen[label].append(at[rows])
     for label, curve in groups:
+        within = np.concatenate(seen[label])
+        curve = curve[curve[name].between(within.min(), within.max())]
         colour: style.Style = {"color": colours[label]}
         ax.plot(curve[name], curve["mean"], linewidth=2.2, label=label, **colour)
         ends = curve["low_95"], curve["high_95"]
@@ -155,6 +161,6 @@ def variance_shares(posterior: PopulationPosterior, *, ax: Axes | None = None) -
     error: style.Style = {"ecolor": style.INK, "elinewidth": 1.2}
     bars: style.Style = {"color": style.PALETTE[3], "error_kw": error}
     ax.barh(table["part"], table["share"], xerr=np.maximum(ends, 0.0), **bars)
-    ax.xaxis.set_major_formatter("{x:.0%}")
+    ax.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     ax.set(xlabel=f"share of the variance of {posterior.model.cohort.target}", xlim=(0, None))
     return style.tidy(ax)

@@ -110,7 +110,8 @@ def inclusion(
     _frameless(ax)
     ax.set_title(f"Inclusion probability, {whom}", fontsize="medium")
     if rows < len(draws.pool):
-        style.note(ax, f"Less probable parts that aren't shown: {len(draws.pool) - rows}.")
+        hidden = len(draws.pool) - rows
+        style.note(ax, f"Parts that aren't shown, as less probable in every column: {hidden}.")
     return ax
 
 

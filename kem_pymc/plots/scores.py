@@ -69,7 +69,7 @@ def log_likelihood(
         mean, half = rows["mean"].to_numpy(), rows["half"].to_numpy()
         ax.errorbar(rows.index + shift, mean, half, label=str(name), **look)
     ax.set_xlabel(time_step.replace("_", " "))
-    interval = f"\n(mean, 95% interval over {unit.replace('_', ' ')}s)"
+    interval = f"\n(mean, 95 % interval over {unit.replace('_', ' ')}s)"
     ax.set_ylabel(label + (interval if means["half"].notna().any() else ""))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if legend:

@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.linalg import lapack, solve_triangular
 from scipy.special import logsumexp
 
+from kem_pymc._system.display import number
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, Feature
@@ -119,7 +120,8 @@ class PopulationPosterior:
         Raises
         ------
         InputError
-            If a feature is unknown or unsuitable, or there is no such user.
+            If a feature is unknown or unsuitable, there is no such user, or `over` has values
+            beyond the data of a smooth function.
         """
         name, values = self._over(over)
         cohort = self.model.cohort
@@ -174,17 +176,20 @@ class PopulationPosterior:
             Columns ``variable``, ``contrast`` ("treated - control"), ``by`` and ``group`` as in
             :meth:`predictions`, `over` if given, ``estimate``, ``sd``, ``low_95``, ``high_95``, and
             ``probability_of_direction``: the probability that the difference has the sign of its
-            median.
+            estimate.
 
         Raises
         ------
         InputError
-            If a feature is unknown or unsuitable, or `baseline` is given without `over`.
+            If a feature is unknown or unsuitable, `baseline` is given without `over`, or one of
+            them is beyond the data of a smooth function.
         """
         feature = self.model.shared.category(variable)
         if baseline is not None and over is None:
             raise InputError("{baseline} is a value of {over}. Give both.", baseline=..., over=...)
         values, places = self._settings(over)
+        if baseline is not None:
+            self._within(self._number(next(iter(values))), np.array([baseline]))
         pairs = _pairs(len(feature.values))
         tables = []
         for stratum, setting in self._strata(by):
@@ -229,7 +234,8 @@ class PopulationPosterior:
         Raises
         ------
         InputError
-            If a feature is unknown or unsuitable.
+            If a feature is unknown or unsuitable, or `over` has values beyond the data of a smooth
+            function.
         """
         feature = self._number(variable)
         variable = feature.name
@@ -473,7 +479,8 @@ class PopulationPosterior:
         table = normal_mixture(*self._shared(columns), self.weights)
         positive = table.pop("positive")
         table = (table * self.model.target_sd).rename(columns={"mean": "estimate"})
-        return table.assign(probability_of_direction=np.maximum(positive, 1 - positive))
+        direction = np.where(table["estimate"] > 0, positive, 1 - positive)
+        return table.assign(probability_of_direction=direction)
 
     def _of_user(
         self, user: int, common: np.ndarray, own: np.ndarray
@@ -541,13 +548,29 @@ class PopulationPosterior:
     def _over(self, over: Over | None) -> tuple[str, np.ndarray]:
         """Return a feature with numbers, and its values."""
         if isinstance(over, Mapping):
-            ((name, values),) = over.items()
-            return self._number(name).name, np.atleast_1d(np.asarray(values, dtype=float))
+            if len(over) != 1:
+                raise InputError("{over} doesn't name one feature. Give one.", over=...)
+            ((name, given),) = over.items()
+            values = np.atleast_1d(np.asarray(given, dtype=float))
+            return self._within(self._number(name), values).name, values
         feature = self._number(over)
         name = feature.name
         observed = np.unique(self._rows[:, self.model.cohort.features.index(name)])
         fine = np.linspace(feature.low, feature.high, FINE)
         return name, observed if len(observed) <= FINE else fine
+
+    def _within(self, feature: Feature, values: np.ndarray) -> Feature:
+        """Return the feature; raise an `InputError` if a smooth function isn't known at values."""
+        terms = (*self.model.shared.terms, *self.model.personal.terms)
+        smooth = [term.name for term in terms if feature.name in term.smooth]
+        if smooth and not (np.abs(feature.from_middle(values)) <= 1 + 1e-9).all():
+            raise InputError(
+                f"{feature.name} was observed from {number(feature.low)} to {number(feature.high)}"
+                f", and {smooth[0]} isn't known beyond. Give values of {{over}} within, or use a "
+                "model without smooth functions.",
+                over=...,
+            )
+        return feature
 
     def _settings(self, over: Over | None) -> tuple[dict[str, np.ndarray], list[dict[str, float]]]:
         """Return a feature's values by its name, and a setting with each; one empty for none."""

@@ -46,7 +46,8 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
         )
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
-        f"{row.part} {row.share:.0%} ({row.low_95:.0%} to {row.high_95:.0%}; sd {row.sd:.3g})"
+        f"{row.part} {100 * row.share:.0f} % ({100 * row.low_95:.0f} to {100 * row.high_95:.0f} %; "
+        f"sd {row.sd:.3g})"
         for row in table[table["share"] >= LEAST].itertuples()
     ]
     less = ", and the rest less than 1 % each" if len(shares) < len(table) else ""

@@ -143,7 +143,7 @@ class SearchResult(Displayed):
         return {
             "Points": f"{n}, models are compared on {compared} of them" if compared < n else f"{n}",
             "Models evaluated": str(len(self.evaluations)),
-            "Time": f"{self.seconds:.2g} s, {self.overhead:.0%} of it not for evaluations",
+            "Time": f"{self.seconds:.2g} s, {100 * self.overhead:.0f} % of it not for evaluations",
             "Sd of the noise": number(self.selection.noise_in_target_units**0.5),
         }
 

@@ -101,7 +101,7 @@ def test_columns_that_are_not_used_are_named(tmp_path, capsys):
     frame = dated(arm="control", temperature=["21.5", *[None] * 17])
     cohort = read(frame, tmp_path)
     assert cohort.features == ("date",)
-    unused = "arm (the same in every row), temperature (94% of its values are missing)"
+    unused = "arm (the same in every row), temperature (94 % of its values are missing)"
     shown = f"Features: date (time).\nNot used: {unused}.\nAs a feature, date is the number of"
     assert capsys.readouterr().out.startswith(shown)
     read(frame.assign(sleep=frame["steps"]), tmp_path, ["sleep"])

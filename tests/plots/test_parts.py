@@ -73,7 +73,7 @@ def test_the_named_composition_is_drawn_alone(make_selection, points):
         np.testing.assert_allclose(
             line(one, "mean").get_ydata(), line(other, "mean").get_ydata(), rtol=1e-9
         )
-    assert first[0].get_title().endswith("weight 70%")
+    assert first[0].get_title().endswith("weight 70 %")
 
 
 def test_white_has_no_components(make_selection, points):

@@ -21,7 +21,7 @@ def test_inclusion_is_averaged_over_the_users_who_have_the_step(posterior, texts
     np.testing.assert_allclose(table(ax), [[1, 1, 1], [0, 0.25, 0.375]])
     assert {"1.00", "0.25", "0.38"} <= set(texts(ax))
     assert "0.00" not in texts(ax)
-    assert "Less probable parts that aren't shown: 1." in texts(ax)
+    assert "Parts that aren't shown, as less probable in every column: 1." in texts(ax)
     assert ax.get_title() == "Inclusion probability, mean of 3 users"
     assert len(inclusion(posterior, minimum=0).get_yticks()) == 3
 

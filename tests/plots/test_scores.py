@@ -38,7 +38,7 @@ def test_lines_are_means_over_units_with_students_intervals():
         # Users are averaged within a trial first: 3 values of 0, 1 and 4.
         expected = t.ppf(0.975, 2) * np.std([0, 1, 4], ddof=1) / np.sqrt(3)
         np.testing.assert_allclose(half_widths(lines[name]), expected)
-    assert "95% interval over trials" in ax.get_ylabel()
+    assert "95 % interval over trials" in ax.get_ylabel()
     assert ax.get_xlabel() == "time step"
     assert log_likelihood(table(), unit="trial", label="seconds").get_ylabel()[:7] == "seconds"
 

@@ -103,7 +103,7 @@ def _child(child: Child, name: str, learned: Evolutions) -> Content:
         name: named(child.composition, learned.features),
         "probability": child.probability,
         "90 % interval": "{:.2f} to {:.2f}".format(*child.interval),
-        "in draws": f"{100 * child.occurrence:.0f} %",
+        "in draws": child.occurrence,
         "datasets": child.count,
     }
 
