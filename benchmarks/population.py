@@ -41,6 +41,9 @@ ARMS = "abc"
 #: Number of times at which curves are compared with the truth.
 TIMES = 5
 
+#: Quantiles of hyperparameters that are compared with those of NUTS.
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
 
 class Setting(NamedTuple):
     """Simulated tables: sizes of parts are in sds of users' levels, over the whole of the trial.
@@ -227,29 +230,35 @@ def summary(results: list) -> dict[str, Any]:
     }
 
 
-def against_nuts(setting: Setting, draws: int = 20_000) -> dict[str, object]:
+def against_nuts(setting: Setting, draws: int) -> dict[str, object]:
     """Compare quantiles by importance sampling with those of NUTS, of a setting's first table.
 
-    Returns differences in sds of the quantity, the largest over quantiles of 5, 25, 50, 75 and 95 %
-    for each hyperparameter and the last contrast, with the Monte Carlo error of NUTS's median.
+    Returns, for each hyperparameter, the largest difference in sds over quantiles of 5, 25, 50, 75
+    and 95 %, and how many Monte Carlo errors the largest one has; and the largest difference of the
+    last contrast's estimate and ends in sds. NUTS has four chains of `draws`.
     """
     model = model_of(Truth(setting, np.random.default_rng(0)))
     began = time.process_time()
-    idata = pm.sample(model=model, chains=4, cores=1, draws=1000, random_seed=0, progressbar=False)
+    how = {"chains": 4, "cores": 1, "target_accept": 0.95, "random_seed": 0, "progressbar": False}
+    idata = pm.sample(model=model, draws=draws, **how)
     seconds = time.process_time() - began
-    by_nuts, own = model.posterior(idata), model.fit(draws=draws)
+    by_nuts, own = model.posterior(idata), model.fit(draws=4 * draws)
     found = {}
     for h in model.hyperparameters:
         nuts = idata["posterior"][h.name].to_numpy()
-        levels = (0.05, 0.25, 0.5, 0.75, 0.95)
-        mine = quantiles(own.draws[h.name][:, None], own.weights, levels)[:, 0]
-        away = np.abs(np.quantile(nuts, levels) - mine).max() / nuts.std()
-        error = np.sqrt(np.pi / 2 / float(az.ess(nuts, method="median")))
-        found[h.name] = round(float(away), 3), round(float(error), 3)
+        mine = quantiles(own.draws[h.name][:, None], own.weights, QUANTILES)[:, 0]
+        away = np.abs(np.quantile(nuts, QUANTILES) - mine)
+        errors = []
+        for level in QUANTILES:
+            error = float(az.mcse(nuts, method="quantile", prob=level))
+            # That of weighted draws is smaller or larger by the root of effective draws.
+            ess = float(az.ess(nuts, method="quantile", prob=level))
+            errors.append(error * np.sqrt(1 + ess / own.effective))
+        found[h.name] = round(away.max() / nuts.std(), 3), round(float((away / errors).max()), 1)
     one, other = (p.comparisons("arm").iloc[-1] for p in (own, by_nuts))
     ends = ["estimate", "low_95", "high_95"]
     found["contrast"] = round(float((one[ends] - other[ends]).abs().max() / other["sd"]), 3), np.nan
-    return {"seconds of NUTS": seconds, "k-hat": own.pareto_k} | found
+    return {"seconds of NUTS": seconds, "k-hat": own.pareto_k, "effective": own.effective} | found
 
 
 def main() -> None:
@@ -258,7 +267,9 @@ def main() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="settings with this in the name")
     parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--nuts", action="store_true", help="compare one table with NUTS instead")
+    parser.add_argument(
+        "--nuts", type=int, metavar="DRAWS", help="compare one table with NUTS instead"
+    )
     given = parser.parse_args()
     console = Console(highlight=False, width=150)
     every = {}
@@ -266,7 +277,7 @@ def main() -> None:
         if given.only not in name:
             continue
         if given.nuts:
-            console.print(name, against_nuts(setting))
+            console.print(name, against_nuts(setting, given.nuts))
             continue
         pool = get_reusable_executor(given.jobs)
         settings = [setting] * given.tables

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
-import pytensor.tensor as pt
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
@@ -28,7 +27,7 @@ from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior
 from kem_pymc.population.surfaces import adjoints, climb, in_lengthscales, usual
-from kem_pymc.priors.distributions import fresh
+from kem_pymc.population.variables import add_variables
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -128,8 +127,7 @@ class PopulationModel(pm.Model):
         self._find_surfaces(rows)
         self.products = self._products()
         super().__init__()
-        with self:
-            _add_variables(self)
+        add_variables(self)
 
     def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
         """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
@@ -368,73 +366,3 @@ def _log_likelihood(total: Total, every: Scales) -> np.ndarray:
             return np.array([-np.inf])
         halves = slice(0, count // 2), slice(count // 2, count)
         return np.concatenate([_log_likelihood(total.at(h), every.at(h)) for h in halves])
-
-
-class Tensors:
-    """Operations of PyTensor, as :class:`~kem_pymc.population.likelihood.Arrays` has NumPy's."""
-
-    arange = staticmethod(pt.arange)
-    concatenate = staticmethod(pt.concatenate)
-    diagonal = staticmethod(pt.diagonal)
-    exp = staticmethod(pt.exp)
-    eye = staticmethod(pt.eye)
-    log = staticmethod(pt.log)
-    cholesky = staticmethod(pt.linalg.cholesky)
-
-
-def _add_variables(model: PopulationModel) -> None:
-    """Add the hyperparameters and the targets, in scaled units, as random variables."""
-    values = {h.name: model.register_rv(fresh(h.prior), h.name) for h in model.hyperparameters}
-    cohort, products, names = model.cohort, model.products, list(values)
-    rows, ranks, q = products.rows, products.ranks, model.personal.size
-    common = np.concatenate([model.shared(x) for x in cohort.inputs])
-    own = [model.personal(x) for x in cohort.inputs]
-    # Products with the targets are part of the graph, which simulated targets can be put into.
-    basis = np.zeros((len(rows), products.own.shape[1], rows.max()))
-    place = np.zeros((len(rows), rows.max()), dtype=np.int64)
-    for u, (start, n, r) in enumerate(zip(np.cumsum(rows) - rows, rows, ranks, strict=True)):
-        basis[u, :r, :n] = np.linalg.qr(own[u])[0].T
-        place[u, :n] = start + np.arange(n)
-    of_shared = products.common[..., :-1]
-
-    def log_density(y: Any, *parameters: Any) -> Any:
-        natural = dict(zip(names, parameters[:-1], strict=True))
-        every = scales(model.shared, model.personal, natural, Tensors)
-        onto = (basis @ y[place][..., None])[..., 0]
-        shift = (y @ common - (of_shared * onto[..., None]).sum(axis=(0, 1)))[:, None]
-        square = (y @ y - (onto**2).sum())[None, None]
-        upper = pt.concatenate([products.rest[:, :-1, :-1].sum(axis=0), shift], axis=1)
-        rest = pt.concatenate([upper, pt.concatenate([shift.T, square], axis=1)], axis=0)
-        variance = every.noise**2
-        sums = rest / variance
-        log_determinant = len(common) * np.log(2 * np.pi)
-        log_determinant += (len(common) - ranks.max() * len(rows)) * pt.log(variance)
-        if q:
-            spread = products.own @ every.personal
-            factor = pt.linalg.cholesky(spread @ spread.mT + variance * np.eye(ranks.max()))
-            both = pt.concatenate([of_shared, onto[..., None]], axis=-1)
-            white = pt.linalg.solve_triangular(factor, both, lower=True, b_ndim=2)
-            white = white.reshape((-1, common.shape[1] + 1))
-            sums += white.T @ white
-            diagonal = (factor * np.eye(ranks.max())).sum(axis=-1)
-            log_determinant += 2 * pt.log(diagonal).sum()
-        return Total(log_determinant, sums).given(every, Tensors).log_likelihood
-
-    def draw(*parameters: np.ndarray, rng: np.random.Generator, size: Any) -> np.ndarray:  # noqa: ARG001
-        natural = {n: np.asarray(v) for n, v in zip(names, parameters[:-1], strict=True)}
-        every = scales(model.shared, model.personal, natural)
-        users = [z @ (every.personal @ rng.normal(size=q)) for z in own]
-        noise = every.noise * rng.normal(size=len(common))
-        shared = common @ (every.shared * rng.normal(size=common.shape[1]))
-        return shared + np.concatenate(users) + noise
-
-    targets = np.concatenate(cohort.targets)
-    pm.CustomDist(
-        "targets",
-        *values.values(),
-        np.zeros(len(common)),  # its shape is that of the targets
-        logp=log_density,
-        random=draw,
-        signature=f"{'(),' * len(values)}(n)->(n)",
-        observed=(targets - model.target_mean) / model.target_sd,
-    )
