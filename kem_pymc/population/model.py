@@ -26,7 +26,14 @@ from kem_pymc.population.hyperparameters import (
 from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior
-from kem_pymc.population.surfaces import adjoints, climb, in_lengthscales, usual
+from kem_pymc.population.surfaces import (
+    STEP,
+    adjoints,
+    carried,
+    climb,
+    in_lengthscales,
+    usual,
+)
 from kem_pymc.population.variables import add_variables
 
 if TYPE_CHECKING:
@@ -81,6 +88,9 @@ class PopulationModel(pm.Model):
     target_mean, target_sd : float
         Mean and sd of the target. Sds have the unit `target_sd`, lines that of their feature's sd,
         lengthscales half of their feature's range.
+    uncertain : ndarray, shape (m, P)
+        R, with R'R the covariance that the shared weights have because the lengthscales of smooth
+        functions of several features are uncertain.
 
     Raises
     ------
@@ -92,7 +102,7 @@ class PopulationModel(pm.Model):
     -----
     A smooth function of several features, ``"s(day, dose)"``, has one lengthscale for each. Unless
     they are given, they are at the mode of their posterior together with all other hyperparameters,
-    and aren't averaged over.
+    and how uncertain they are is approximated (:mod:`kem_pymc.population.surfaces`).
 
     Examples
     --------
@@ -293,6 +303,7 @@ class PopulationModel(pm.Model):
                 )
         sought = [name for name in of if name not in given]
         self._use(of | given, rows, FEWER if sought else MOST)
+        self.uncertain = np.zeros((0, self.shared.size))
         if not sought:
             return
         centre = np.log(np.concatenate([of[name] for name in sought]))
@@ -311,8 +322,22 @@ class PopulationModel(pm.Model):
             return values, slope, np.concatenate([in_logs[name] for name in sought])
 
         for _ in range(2):  # with few points, and with many where lengthscales need them
-            x, logs = climb(height, x, self.lower_ends, logs, centre)
+            x, logs, covariance = climb(height, x, self.lower_ends, logs, centre)
             self._use(scales(logs), rows)
+        base, moves = self.shared, STEP * np.linalg.cholesky(covariance).T
+        found = []
+        for move in (*moves, *-moves):
+            self._use(scales(logs + move))
+            found.append(carried(self.shared, base, self._mean_weights(x)))
+        self._use(scales(logs))
+        up, down = np.split(np.array(found), 2)
+        self.uncertain = (up - down) / (2 * STEP)
+
+    def _mean_weights(self, x: np.ndarray) -> np.ndarray:
+        """Return the posterior mean (P,) of the shared weights at coordinates (d,)."""
+        every = scales(self.shared, self.personal, self.named(x[None]))
+        given = self._products().total(every).given(every)
+        return np.linalg.solve(given.factor[0].T, given.white[0]) * every.shared[0]
 
     def _use(
         self,

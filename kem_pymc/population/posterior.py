@@ -445,11 +445,13 @@ class PopulationPosterior:
     @cached_property
     @one_blas_thread()
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean T w (S, P) of the shared columns' weights, and R (S, P, P) of covariance R'R."""
+        """Mean T w (S, P) of the shared columns' weights, and R (S, K, P) of covariance R'R."""
         means, roots = [], []
         for part, given in self._given():
-            roots.append(np.linalg.inv(given.factor) * self._scales.shared[part, None, :])
-            means.append((given.white[:, None, :] @ roots[-1])[:, 0])
+            root = np.linalg.inv(given.factor) * self._scales.shared[part, None, :]
+            means.append((given.white[:, None, :] @ root)[:, 0])
+            also = np.tile(self.model.uncertain, (len(root), 1, 1))
+            roots.append(np.concatenate([root, also], axis=1))
         return np.concatenate(means), np.concatenate(roots)
 
     @one_blas_thread()
@@ -467,6 +469,7 @@ class PopulationPosterior:
         centre = self.weights @ means
         away = means - centre
         within = np.tril(covariance) + np.tril(covariance, -1).T
+        within += self.model.uncertain.T @ self.model.uncertain
         return centre, within + (self.weights * away.T) @ away
 
     def _shared(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,10 @@
-"""Lengthscales of smooth functions of several features, at the mode of their posterior.
+"""Lengthscales of smooth functions of several features.
 
 A lengthscale of each feature would be too many hyperparameters for importance sampling, and would
-change the columns with each draw. So they are found first, together with the mode of all other
-hyperparameters, and then are as they are.
+change the columns with each draw. So they are found first, at the mode of their posterior together
+with all other hyperparameters. That they are uncertain is part of the functions' covariance: with
+S the covariance of their logs in a normal approximation, and J the derivatives of the posterior
+mean of the weights, it is larger by J S J'.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
+from scipy.linalg import solve_triangular
 
 from kem_pymc.population.design import Design, Surface, Term, similar
 from kem_pymc.population.likelihood import Scales
@@ -18,8 +21,8 @@ from kem_pymc.population.likelihood import Scales
 #: and sds on either side. Of many features few may matter, so long lengthscales are likely, too.
 CENTRE, SHORTER, LONGER = 0.0, 1.0, 4.0
 
-#: Largest number of steps for given inducing points.
-STEPS = 60
+#: Largest number of steps for given inducing points, and step of differences of derivatives.
+STEPS, STEP = 60, 0.02
 
 
 class Adjoints(NamedTuple):
@@ -111,14 +114,30 @@ def in_lengthscales(design: Design, rows: np.ndarray, adjoint: np.ndarray) -> di
     return found
 
 
+def carried(design: Design, other: Design, weights: np.ndarray) -> np.ndarray:
+    """Return weights (P,) with which another design has the same functions at inducing points.
+
+    The designs differ in lengthscales only.
+    """
+    weights = weights.copy()
+    for term, span in zip(design.terms, design.spans(), strict=True):
+        if term.joint:
+            one, onto = (d.surfaces[term.name].factor for d in (design, other))
+            values = weights[span].reshape(-1, len(one)) @ one.T
+            weights[span] = solve_triangular(onto, values.T, lower=True).T.ravel()
+    return weights
+
+
 def climb(
     height: Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]],
     coordinates: np.ndarray,
     low: np.ndarray,
     logs: np.ndarray,
     centre: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return coordinates (d,) and logs of lengthscales (m,) of higher posterior density.
+
+    The last result is the covariance (m, m) of the logs in a normal approximation there.
 
     Parameters
     ----------
@@ -144,5 +163,12 @@ def climb(
     bounds += [(value - 3 * SHORTER, value + 2 * LONGER) for value in centre]
     how = {"method": "L-BFGS-B", "options": {"maxiter": STEPS, "ftol": 1e-6, "gtol": 1e-2}}
     start = np.concatenate([coordinates, logs])
-    found = optimize.minimize(negative, start, jac=True, bounds=bounds, **how)
-    return found.x[:d], found.x[d:]
+    found = optimize.minimize(negative, start, jac=True, bounds=bounds, **how).x
+    least, largest = np.array(bounds).T
+    inside = np.clip(found, least + STEP, largest - STEP)
+    pairs = [(negative(inside + e)[1], negative(inside - e)[1]) for e in STEP * np.eye(len(found))]
+    second = np.array([up - down for up, down in pairs]) / (2 * STEP)
+    # Where there is no maximum, as at a bound, the sd is the largest that the prior has.
+    values, vectors = np.linalg.eigh((second + second.T) / 2)
+    inverse = (vectors / np.maximum(values, LONGER**-2)) @ vectors.T
+    return found[:d], found[d:], inverse[d:, d:]

@@ -38,14 +38,14 @@ def variances(
         Scales of the draws.
     mean : ndarray, shape (S, P)
         Posterior mean of the weights of the shared columns.
-    root : ndarray, shape (S, P, P)
+    root : ndarray, shape (S, K, P)
         R, with R'R their posterior covariance.
     """
     rng = np.random.default_rng(SEED)
     cohort = model.cohort
     rows = np.concatenate(cohort.inputs)
     n = len(rows)
-    away = rng.normal(size=mean.shape)
+    away = rng.normal(size=root.shape[:2])
     weights = mean + (away[:, None, :] @ root)[:, 0]
     columns = model.shared(rows)
     columns = columns - columns.mean(axis=0)

@@ -1,11 +1,18 @@
 """Smooth functions of several features: their columns, inducing points and lengthscales."""
 
 import numpy as np
+import pymc as pm
 import pytest
+from scipy.special import softmax
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.population.design import Surface, inducing_points, similar
 from kem_pymc.population.model import PopulationModel
+from kem_pymc.population.shared_part import mean_process
+from kem_pymc.population.surfaces import LONGER, SHORTER, usual
+
+#: Logs of lengthscales on a grid, from their mode.
+STEPS = np.linspace(-1.5, 1.5, 7)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +46,52 @@ def test_log_likelihood_has_the_derivatives_of_lengthscales(cohort):
         for i, derivative in enumerate(derivatives):
             after, before = (log_likelihood(name, i, step) for step in (1e-5, -1e-5))
             assert derivative == pytest.approx((after - before) / 2e-5, rel=1e-6, abs=1e-7)
+
+
+def test_functions_are_as_uncertain_as_lengthscales_make_them():
+    """The variance at new inputs is nearly that of a mixture over a grid of lengthscales.
+
+    With lengthscales taken as known it is too small by a third.
+    """
+    rng = np.random.default_rng(3)
+    inputs = tuple(rng.uniform(-1, 1, size=(6, 2)) for _ in range(6))
+    targets = tuple(np.sin(3 * x[:, 0]) * x[:, 1] + 0.4 * rng.normal(size=6) for x in inputs)
+    ends = (np.array([6]),) * 6
+    cohort, new = (
+        Cohort(tuple(range(6)), inputs, targets, ends, ("a", "b")),
+        rng.uniform(-1, 1, (40, 2)),
+    )
+    names = ["s(a, b).sd", "personal level.sd", "noise.sd"]
+    known = {
+        n: pm.LogNormal.dist(np.log(v), 1e-3) for n, v in zip(names, [1, 0.1, 0.8], strict=True)
+    }
+
+    def fitted(logs=None):
+        given = None if logs is None else {"s(a, b)": np.exp(logs)}
+        how = {"priors": known, "lengthscales": given}
+        return PopulationModel(cohort, ["s(a, b)"], ["level"], **how).fit(draws=100)
+
+    def moments(posterior):
+        process = mean_process(posterior)
+        return process.mean(new), np.diag(process.covariance(new, new))
+
+    found = fitted()
+    mode = np.log(found.model.lengthscales["s(a, b)"])
+    every = [fitted(mode + np.array([i, j])) for i in STEPS for j in STEPS]
+    away = [
+        np.log(p.model.lengthscales["s(a, b)"]) - np.log(usual(found.model.shared.terms[1]))
+        for p in every
+    ]
+    spread = np.where(np.array(away) > 0, LONGER, SHORTER)
+    weights = softmax(
+        [p.log_evidence for p in every] - (np.array(away) ** 2 / spread**2).sum(axis=1) / 2
+    )
+    assert weights.reshape(len(STEPS), -1)[[0, -1]].sum() < 0.02  # the grid is wide enough
+    means, variances = np.array([moments(p) for p in every]).transpose(1, 0, 2)
+    expected = weights @ (variances + means**2) - (weights @ means) ** 2
+    ratios = [np.median(moments(p)[1] / expected) for p in (found, fitted(mode))]
+    assert 0.85 < ratios[0] < 1.15
+    assert ratios[1] < 0.7
 
 
 def test_points_explain_all_places():

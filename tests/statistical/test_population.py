@@ -1,8 +1,4 @@
-"""Simulation-based calibration of the population model and its importance sampling.
-
-Without ``pm.sample``, which compiles anew for every simulated data set: PyMC draws from the prior
-and simulates targets, so its model is tested against the density that importance sampling uses.
-"""
+"""Simulation-based calibration of the population model, by importance sampling and by NUTS."""
 
 import numpy as np
 import pymc as pm
@@ -11,7 +7,7 @@ import pytest
 import kem_pymc as kem
 from kem_pymc.population.likelihood import Products
 from tests.population.trial import cohort_of, trial
-from tests.statistical.calibration import p_value
+from tests.statistical.calibration import p_value, ranks
 
 pytestmark = pytest.mark.statistical
 
@@ -21,10 +17,28 @@ SIMULATIONS, BINS = 150, 20
 LEVEL = 1e-3
 
 
-def test_calibration_of_importance_sampling(figures):
-    """Shares of the weights below the truth are uniform; a missing Jacobian or term wouldn't be."""
+@pytest.fixture(scope="module")
+def model():
     cohort = cohort_of(trial().drop(columns=["base"]))
-    model = kem.PopulationModel(cohort, ["week", "s(week)"], ["level", "week"])
+    return kem.PopulationModel(cohort, ["week", "s(week)"], ["level", "week"])
+
+
+@pytest.mark.slow
+def test_calibration_of_nuts(model, figures):
+    """By simuk, which compiles anew for each of the data sets."""
+    quantities = {h.name: (lambda data, n=h.name: data[n].values) for h in model.hyperparameters}
+    found = ranks(model, quantities, simulations=100, draws=19, thin=20, tune=400, seed=4)
+    values = {name: p_value(r, 19) for name, r in found.items()}
+    figures(values)
+    assert min(values.values()) > LEVEL, values
+
+
+def test_calibration_of_importance_sampling(model, figures):
+    """PyMC draws from the prior and simulates targets; weights below the truth are uniform.
+
+    A missing Jacobian or term of the density wouldn't leave them so.
+    """
+    cohort = model.cohort
     names = [h.name for h in model.hyperparameters]
     drawn = pm.draw([*model.free_RVs, model["targets"]], SIMULATIONS, random_seed=5)
     truths, targets = np.column_stack(drawn[:-1]), drawn[-1]
