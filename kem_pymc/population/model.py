@@ -25,7 +25,7 @@ from kem_pymc.population.hyperparameters import (
 )
 from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
-from kem_pymc.population.posterior import PopulationPosterior
+from kem_pymc.population.posterior import PopulationPosterior, check_named
 from kem_pymc.population.surfaces import (
     STEP,
     adjoints,
@@ -95,8 +95,8 @@ class PopulationModel(pm.Model):
     Raises
     ------
     InputError
-        If there is only one user, a feature or the target is constant, or a term or a prior isn't
-        valid.
+        If there is only one user, a feature or the target is constant, a term or a prior isn't
+        valid, or the time has the name of a column of answers, like ``"mean"``.
 
     Notes
     -----
@@ -123,6 +123,7 @@ class PopulationModel(pm.Model):
             raise InputError("A population model of one user isn't possible. Give at least two.")
         rows, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([rows, y]))
+        check_named([cohort.time])
         defaults = default_terms(cohort)
         self.cohort = cohort
         self.shared, self.personal = designs(

@@ -1,6 +1,6 @@
 """The posterior of a population model, and the questions that it answers."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -41,6 +41,12 @@ NEGLIGIBLE = 1e-12
 
 #: Label of the group of an answer that isn't one by groups.
 EVERYBODY = "all"
+
+#: Names of columns of answers over a feature.
+COLUMNS = {
+    *("variable", "contrast", "by", "group", "mean", "estimate", "sd", "low_95", "high_95"),
+    *("user_low_95", "user_high_95", "probability_of_direction"),
+}
 
 #: Values of a feature: its name, for values over its range, or a mapping from name to values.
 type Over = str | Mapping[str, Sequence[float]]
@@ -599,12 +605,17 @@ class PopulationPosterior:
         return [(label, self._rows[:, column] == value) for label, value in levels]
 
 
+def check_named(features: Iterable[str | None]) -> None:
+    """Raise an `InputError` if answers over a feature would have two columns of its name."""
+    for name in {*features} & COLUMNS:
+        raise InputError(f"{name!r} is the name of a column of the answers. Rename the feature.")
+
+
 def _labelled(
     table: pd.DataFrame, by: str | None, group: str, over: Mapping[str, np.ndarray]
 ) -> pd.DataFrame:
     """Return a table after the columns that all answers have: by, group, and a feature's values."""
-    for name in {*over} & {"variable", "contrast", "by", "group", *table}:
-        raise InputError(f"{name!r} is the name of a column of the answer. Rename the feature.")
+    check_named(over)
     return pd.DataFrame({"by": by or "", "group": group, **over}, index=table.index).join(table)
 
 
