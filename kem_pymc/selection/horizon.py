@@ -7,6 +7,9 @@ import numpy as np
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 
+#: Largest number of points ahead, of all users together.
+MOST_AHEAD = 1_000_000
+
 
 def points_ahead(
     cohort: Cohort, steps: int, batch: int | None = None
@@ -34,9 +37,15 @@ def points_ahead(
     Raises
     ------
     InputError
-        If the time isn't a feature, another feature changes within a user, or no user has two
-        times.
+        If the time isn't a feature, another feature changes within a user, no user has two times,
+        or there would be more than a million points.
     """
+    total = cohort.n_users * steps * (batch or 1)
+    if total > MOST_AHEAD:
+        raise InputError(
+            f"{steps} time steps ahead of {cohort.n_users} users are {total} points, more than "
+            f"{MOST_AHEAD}. Ask for fewer steps, or select for fewer users at a time."
+        )
     if cohort.time is None:
         raise InputError(
             "Time steps ahead need the time, which isn't a feature of the pilot study. "

@@ -39,4 +39,5 @@ def test_what_is_to_come_is_not_known():
     one_each = cohort(id=list("abcdefg"))
     refused(lambda: points_ahead(one_each, 1), "no user has two different times", "future=")
     features = Cohort(("a",), (np.ones((2, 1)),), (np.ones(2),), (np.array([2]),), ("x",))
+    refused(lambda: points_ahead(cohort(), 10**8), "more than 1000000")
     refused(lambda: points_ahead(features, 1), "isn't a feature", "future=")
