@@ -3,6 +3,8 @@
 Everything is written to the error stream.
 """
 
+import os
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,18 @@ SETTLED = 20.0
 
 #: Seconds after which :func:`waiting` prints its first line, without a terminal.
 NOTICEABLE = 3.0
+
+
+class Screen(Console):
+    """Console of messages, to which nothing is written once nobody reads them any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on in silence, as results don't depend on whether ``head`` still reads messages."""
+        self.quiet = True
+        stream = sys.stderr if self.stderr else sys.stdout
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def duration(seconds: float) -> str:
@@ -74,7 +88,7 @@ class Progress:
     """
 
     def __init__(self, unit: str, shown: bool = True) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Screen(stderr=True, highlight=False)
         self._unit, self._plain = unit, shown and not self._console.is_terminal
         self._live = rich_progress.Progress(
             rich_progress.TextColumn("{task.description}", markup=False),
@@ -146,7 +160,7 @@ def waiting(what: str) -> Iterator[None]:
     what : str
         Description of the operation, such as "Compiling the sampler".
     """
-    console = Console(stderr=True, highlight=False)
+    console = Screen(stderr=True, highlight=False)
     if console.is_terminal:
         with console.status(f"{what} ..."):
             yield

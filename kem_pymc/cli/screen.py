@@ -5,10 +5,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
 
 from kem_pymc._system.display import Cell, Listing
+from kem_pymc._system.progress import Screen
 from kem_pymc.cli.folders import EVOLUTIONS
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ PARENTS, CHILDREN, USERS = 8, 5, 20
 
 NBSP = "\N{NO-BREAK SPACE}"
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+console = Screen(highlight=False)
+errors = Screen(stderr=True, highlight=False)
 
 
 def error(message: str) -> None:

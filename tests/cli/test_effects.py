@@ -1,5 +1,9 @@
 """``kem effects``."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,3 +113,16 @@ def test_without_the_time_nothing_is_said_of_it(visits, tmp_path):
     ]
     assert sentences[3].startswith("Of the model's variance of y: ")
     assert "week" not in said
+
+
+def test_results_are_written_whether_anyone_reads_the_screen(visits, tmp_path):
+    """Into pipes whose readers are gone: at once for messages, and for errors and progress."""
+    out = tmp_path / "effects"
+    program = [sys.executable, "-c", "from kem_pymc.cli.main import main; main()"]
+    program += ["effects", "--data", visits, *COLUMNS]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*map(str, program), "--out", str(out)], stdout=writing, stderr=writing)
+    os.close(writing)
+    assert done.returncode == 0
+    assert (out / "shares.csv").is_file()
