@@ -8,8 +8,10 @@ responds at once.
 import shlex
 import sys
 import warnings
+from _thread import interrupt_main
 from inspect import cleandoc
 from io import TextIOWrapper
+from threading import Timer
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +42,9 @@ from kem_pymc.errors import (
 #: Arguments whose option has another name, and what stands for arguments without an option.
 OTHER_NAMES = {"gaps": "skip_gaps"}
 INSTEAD = {"scope": "kem effects", "priors": "a study file"}
+
+#: Seconds until Ctrl-C is pressed again, by which the callback that swallowed it has ended.
+AGAIN = 0.1
 
 
 class _Kem(TyperGroup):
@@ -144,4 +149,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # some encodings lack characters
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    usual = sys.unraisablehook
+
+    def again(lost: Any) -> None:
+        """Press Ctrl-C again if a callback, such as a weak reference's, swallowed it."""
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            Timer(AGAIN, interrupt_main).start()
+        else:
+            usual(lost)
+
+    sys.unraisablehook = again
     app()

@@ -162,3 +162,28 @@ def test_a_shell_completes_options_without_waiting_for_imports():
         [sys.executable, "-c", program], env=os.environ | asked, capture_output=True, text=True
     )
     assert done.stdout.splitlines() == ["--features", "--feedback", "heavy: []"], done.stderr
+
+
+def test_ctrl_c_is_not_lost_in_callbacks():
+    """Python ignores exceptions of weak references' callbacks, in which compilers spend time."""
+    program = """
+import signal, sys, time, typer
+from kem_pymc.cli import main
+
+class Callback:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@main.app.command()
+def lose():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    Callback()
+    time.sleep(20)
+
+sys.argv = ["kem", "lose"]
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert "Interrupted before the command was complete." in done.stderr
+    assert "ignored" not in done.stderr
