@@ -5,12 +5,14 @@ Modules that are slow to import are imported by the commands when they run, so t
 responds at once.
 """
 
+import errno
 import shlex
 import sys
 import warnings
 from _thread import interrupt_main
 from inspect import cleandoc
 from io import TextIOWrapper
+from pathlib import Path
 from threading import Timer
 from typing import Annotated, Any
 
@@ -43,6 +45,10 @@ from kem_pymc.errors import (
 OTHER_NAMES = {"gaps": "skip_gaps"}
 INSTEAD = {"scope": "kem effects", "priors": "a study file"}
 
+#: Errors of full disks, and what to do.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+ROOM = "Make room, and run the command again."
+
 #: Seconds until Ctrl-C is pressed again, by which the callback that swallowed it has ended.
 AGAIN = 0.1
 
@@ -60,6 +66,7 @@ class _Kem(TyperGroup):
                     warnings.simplefilter("always", category)
                 warnings.showwarning = lambda message, *_, **__: screen.warn(str(message))
             try:
+                _check_folder()
                 return super().invoke(ctx)
             except KeyboardInterrupt:
                 screen.warn("Interrupted before the command was complete.")
@@ -70,7 +77,9 @@ class _Kem(TyperGroup):
                 if debug:
                     screen.errors.print_exception()
                 known = isinstance(error, InputError | SamplingError | WorkerError)
-                screen.error(str(error) if known else _fault(error, debug))
+                full = isinstance(error, OSError) and error.errno in FULL
+                what = f"The results can't be written: {error}. {ROOM}" if full else str(error)
+                screen.error(what if known or full else _fault(error, debug))
                 raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
 
 
@@ -98,6 +107,15 @@ class _Command(TyperCommand):
         if value is ... or getattr(parameter, "is_flag", False):
             return parameter.opts[0]
         return f"{parameter.opts[0]} {str(value).lower()}"
+
+
+def _check_folder() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise InputError(
+            "The folder in which you are doesn't exist any more. Change to another one."
+        ) from error
 
 
 def _fault(error: Exception, shown: bool) -> str:

@@ -1,4 +1,5 @@
 import ast
+import errno
 import os
 import re
 import shlex
@@ -72,6 +73,12 @@ def test_wrong_usage(arguments):
             "ZeroDivisionError: a fault of ours. To see the traceback, run: kem --debug",
         ),
         (("--debug",), ZeroDivisionError("x"), 1, "Report it with the traceback above."),
+        (
+            (),
+            OSError(errno.ENOSPC, "No space left"),
+            1,
+            "be written: [Errno 28] No space left. Make",
+        ),
         ((), KeyboardInterrupt(), 130, "Interrupted before the command was complete."),
         (("--debug",), InputError("[bold] data."), 2, "Error [bold] data."),
     ],
@@ -85,6 +92,14 @@ def test_errors_and_interruptions(monkeypatch, options, error, code, shown):
     assert result.exit_code == code
     assert shown in result.stderr
     assert ("Traceback" in result.stderr) == bool(options)
+
+
+def test_folder_that_is_gone(monkeypatch, tmp_path):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "doesn't exist any more" in refused(run("effects"))
+    monkeypatch.chdir(tmp_path)
 
 
 def test_terminal_without_unicode(tmp_path):
