@@ -250,7 +250,7 @@ few_and_many = {
     name: [trajectories[name][person][0], trajectories[name][person][-1]]
     for name in list(trajectories)[1:]
 }
-kem.plots.few_and_many(few_and_many, truth=truth, study=people)[0, 0].figure
+axes = kem.plots.few_and_many(few_and_many, truth=truth, study=people)
 
 # %% [markdown]
 # What to look for: places where the outer band, that of observations, is narrow and the true

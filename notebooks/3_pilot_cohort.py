@@ -109,7 +109,7 @@ diagnosis.convergence.nlargest(5, "r_hat").round(2)
 # warnings are about probabilities of parts and of evolutions:
 
 # %%
-kem.plots.traces(idata).viz["figure"].item()
+traces = kem.plots.traces(idata)
 
 # %% [markdown]
 # What to look for: the traces of all chains should overlap, and look like noise without trends. In
@@ -211,7 +211,7 @@ for user, shares in zip(cohort.users[:2], at_first.values, strict=False):
 # share a kernel and its hyperparameters.
 
 # %%
-kem.plots.co_clustering(idata).figure
+ax = kem.plots.co_clustering(idata)
 
 # %% [markdown]
 # Blocks on the diagonal are time steps. Within a block, dark squares off the diagonal are pairs of
@@ -231,10 +231,10 @@ kem.representative(idata).to_frame().drop(columns="members").round(2)
 
 # %%
 evolutions = kem.Evolutions.from_posterior(idata)
-kem.plots.evolution_graph(evolutions).figure
+ax = kem.plots.evolution_graph(evolutions)
 
 # %%
-kem.plots.edges_by_chain(idata, max_edges=12).figure
+ax = kem.plots.edges_by_chain(idata, max_edges=12)
 
 # %% [markdown]
 # The second plot is a check of the first: each mark is the estimate of one chain. Marks far apart

@@ -93,7 +93,7 @@ representative.to_frame().round(2)
 # plot shows how the posterior probability is distributed over candidates:
 
 # %%
-kem.plots.inclusion(idata).figure
+ax = kem.plots.inclusion(idata)
 
 # %% [markdown]
 # Features that contain the same information share their probability: no single one is certain,

@@ -169,7 +169,8 @@ print(*(f"{len(s.y):3} points: {s.label()}" for s in own), sep="\n")
 
 # %%
 truth = (study.test.truth.x_test, study.test.truth.f_test[0]) if study.test.truth else None
-kem.plots.few_and_many([own[0], own[1], own[-1]], truth=truth, study=study.test)[0, 0].figure
+few = [own[0], own[1], own[-1]]
+axes = kem.plots.few_and_many(few, truth=truth, study=study.test)
 
 # %% [markdown]
 # What to look for: the band should be wide where there are no points, and the true function, where
@@ -179,13 +180,13 @@ kem.plots.few_and_many([own[0], own[1], own[-1]], truth=truth, study=study.test)
 # last prediction:
 
 # %%
-kem.plots.components(own[-1], study=study.test)[0].figure
+axes = kem.plots.components(own[-1], study=study.test)
 
 # %% [markdown]
 # ## All users
 
 # %%
-kem.plots.trajectories(trajectories[name]["KEM"]).figure
+ax = kem.plots.trajectories(trajectories[name]["KEM"])
 
 # %% [markdown]
 # Rows are users, columns are time steps. Compositions should be small on the left and larger on the
@@ -209,7 +210,6 @@ tables = {
 for study, table in tables.items():
     ax = kem.plots.log_likelihood(table, value="log_likelihood", unit="user")
     ax.set_title(study, fontsize="medium")
-    display(ax.figure)  # noqa: F821  of the notebook
 
 # %% [markdown]
 # Higher is better. Intervals are over users, who all share one pilot cohort: they don't contain the

@@ -70,7 +70,7 @@ found = {
     )
     for method in ("cks", "boms")
 }
-search_path(found).figure
+ax = search_path(found)
 
 # %% [markdown]
 # Crosses are the models that were evaluated, lines the best one so far. BOMS predicts the scores of
@@ -96,7 +96,7 @@ kem.search.describe(best.selection, ["year"])
 # that explain the same thing are each uncertain, although their sum isn't.
 
 # %%
-components(best.selection)[0].figure
+axes = components(best.selection)
 
 # %% [markdown]
 # ## Forecast
@@ -143,7 +143,7 @@ evolved
 # functions that have it.
 
 # %%
-evolved_kernel(evolved.selection)[0].figure
+axes = evolved_kernel(evolved.selection)
 
 # %% [markdown]
 # Its forecast beside those of the other searches, and of a single smooth kernel:

@@ -106,7 +106,7 @@ plt.show()
 # carries over what was learned.
 
 # %%
-networks(samplers["LBO"].networks()).figure
+ax = networks(samplers["LBO"].networks())
 
 # %%
 studies["LBO"][years].best_params

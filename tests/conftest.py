@@ -32,6 +32,18 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+# Pictures are looked at in memory.
+os.environ["MPLBACKEND"] = "agg"
+
+
+@pytest.fixture(autouse=True)
+def _no_figures():
+    """Close the figures of a test, which pyplot would keep and warn of."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @cache
 def tests_stamp() -> str:
     """Return a hash of all tests that hold compiled functions."""

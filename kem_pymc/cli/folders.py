@@ -208,5 +208,9 @@ def write_table(table: "pd.DataFrame", file: Path) -> None:
 
 
 def save_figure(axes: "Axes", file: Path) -> None:
-    """Save the figure of axes as a picture."""
-    axes.figure.get_figure(root=True).savefig(file, dpi=150, bbox_inches="tight")  # type: ignore
+    """Save the figure of axes as a picture, and close it."""
+    from kem_pymc.plots import style
+
+    figure: Any = axes.figure.get_figure(root=True)
+    figure.savefig(file, dpi=150, bbox_inches="tight")
+    style.close(figure)

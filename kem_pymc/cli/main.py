@@ -6,6 +6,7 @@ responds at once.
 """
 
 import errno
+import os
 import shlex
 import sys
 import warnings
@@ -167,6 +168,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # some encodings lack characters
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    os.environ.setdefault("MPLBACKEND", "agg")  # pictures are saved, and none is shown
     usual = sys.unraisablehook
 
     def again(lost: Any) -> None:

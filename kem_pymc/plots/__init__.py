@@ -1,12 +1,10 @@
 """Plots of evolutions, posteriors, selections and scores.
 
 Functions draw on matplotlib axes, or into a figure, and return the axes. Without ``ax=`` or
-``figure=`` they create a figure of a suitable size that isn't registered with pyplot, so figures
-don't accumulate and needn't be closed: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a
-notebook with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
+``figure=`` they create a figure of a suitable size, pyplot's current one, which notebooks show and
+``plt.savefig("evolutions.pdf")`` saves.
 
-``traces`` uses ArviZ's plots and returns an ArviZ PlotCollection; a notebook cell that ends in
-``traces(idata).viz["figure"].item()`` shows the figure.
+``traces`` uses ArviZ's plots and returns an ArviZ PlotCollection.
 """
 
 from kem_pymc.plots.convergence import edges_by_chain, traces

@@ -43,7 +43,7 @@ def traces(idata: "DataTree") -> "PlotCollection":
     -------
     PlotCollection
         ArviZ's plot collection; its ``savefig`` saves it, and ``viz["figure"].item()`` is the
-        matplotlib figure, which notebooks display.
+        matplotlib figure.
 
     Raises
     ------
@@ -51,7 +51,6 @@ def traces(idata: "DataTree") -> "PlotCollection":
         If `idata` isn't such a posterior, or there is only one chain.
     """
     import arviz_plots as azp
-    from matplotlib import pyplot
 
     draws = Draws.of(idata)
     if draws.n_chains < 2:
@@ -73,7 +72,6 @@ def traces(idata: "DataTree") -> "PlotCollection":
     )
     figure = cast(Figure, drawn.viz["figure"].item())
     figure.set_layout_engine("constrained", w_pad=0.08)
-    pyplot.close(figure)  # as for all plots of this package, pyplot doesn't keep it
     low, high = np.quantile(draws.log_joint, [0.005, 1])
     figure.axes[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     handles = [Line2D([], [], color=colour, label=f"chain {k}") for k, colour in enumerate(colours)]

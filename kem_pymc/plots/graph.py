@@ -8,7 +8,6 @@ from typing import NamedTuple
 import igraph
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import BoxStyle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 from matplotlib.transforms import Bbox
@@ -137,7 +136,7 @@ def evolution_graph(
         drawing = _arranged(evolutions, datasets, minimum_probability, columns, True)
     if ax is None:
         size = drawing.extent.width / 72, drawing.extent.height / 72
-        ax = Figure(figsize=size).add_axes((0, 0, 1, 1))
+        ax = style.new_figure(*size).add_axes((0, 0, 1, 1))
     scale, extent = drawing.scale_in(ax), drawing.extent
     ax.set(xlim=extent.intervalx, ylim=extent.intervaly, aspect="equal")
     ax.set_axis_off()

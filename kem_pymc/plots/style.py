@@ -1,4 +1,4 @@
-"""Helpers that all plots share: colours, typeset compositions, figures without pyplot.
+"""Helpers that all plots share: colours, typeset compositions, new figures.
 
 The colours of compositions can be distinguished with every common form of colour blindness
 (simulated distance of at least 16 in CIELAB between any two); those of lines have a contrast of at
@@ -150,7 +150,21 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     """Return `ax`, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+    return new_figure(width, height, layout="constrained").add_subplot()
+
+
+def new_figure(width: float, height: float, **how: Any) -> Figure:
+    """Return a new figure of this size in inches, which is pyplot's current one."""
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=(width, height), **how)
+
+
+def close(figure: Figure) -> None:
+    """Close a figure that was saved, so that pyplot doesn't keep it."""
+    from matplotlib import pyplot
+
+    pyplot.close(figure)
 
 
 def panels(
@@ -178,7 +192,7 @@ def panels(
     """
     columns = min(columns, count)
     rows = -(-count // columns)
-    figure = figure or Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = figure or new_figure(width * columns, height * rows, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **shared).ravel()
     for ax in axes[count:]:
         ax.remove()

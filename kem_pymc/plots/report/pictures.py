@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from matplotlib import rc_context
 
 from kem_pymc._system.display import Listing
+from kem_pymc.plots import style
 
 #: Settings under which pictures are drawn: text stays text, and a dollar sign is one. One font,
 #: because every text names all of them.
@@ -56,6 +57,7 @@ def svg(drawn: Any, title: str) -> Markup:
     written = StringIO()
     with rc_context({"svg.hashsalt": title}):
         figure.savefig(written, format="svg", metadata=METADATA)
+    style.close(figure)
     text = written.getvalue().partition("<svg ")[2]
     for pattern, instead in _SHORTER.items():
         text = re.sub(pattern, instead, text)
