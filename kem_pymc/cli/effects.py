@@ -53,8 +53,8 @@ def effects(
 
     They come from a linear mixed model with smooth functions of time, whose uncertainty about
     variances is part of all intervals. The folder has tables of differences between groups
-    (comparisons.csv), of users and shares of variance and, if the time is a feature, of mean
-    curves (curves.csv) and slopes, and pictures of them.
+    (comparisons.csv), of slopes, users and shares of variance and, if the time is a feature, of
+    mean curves (curves.csv), and pictures of them.
     """
     from kem_pymc._system.progress import waiting
     from kem_pymc.cli.tables import Table
@@ -84,12 +84,14 @@ def write(posterior: "PopulationPosterior", groups: tuple[str, ...], folder: Pat
     contrasts = [posterior.comparisons(group) for group in groups]
     comparisons = pd.concat(contrasts) if groups else pd.DataFrame(columns=COLUMNS)
     folders.write_table(comparisons, folder / COMPARISONS)
+    numbers = posterior.model.numbers
+    if numbers:
+        slopes = [posterior.slopes(name, group) for name in numbers for group in (None, *groups)]
+        folders.write_table(pd.concat(slopes), folder / "slopes.csv")
     if posterior.model.cohort.time is not None:
         shown = groups or (None,)
         curves = [posterior.predictions(group) for group in shown]
         folders.write_table(pd.concat(curves), folder / "curves.csv")
-        slopes = [posterior.slopes(by=group) for group in (None, *groups)]
-        folders.write_table(pd.concat(slopes), folder / "slopes.csv")
         _, panels = style.panels(len(shown), 7.0, 4.2, 1)
         for ax, group in zip(panels, shown, strict=True):
             plots.mean_curves(posterior, group, ax=ax)

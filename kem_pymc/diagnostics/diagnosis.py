@@ -29,14 +29,11 @@ EDGES_DIFFER = 0.2
 DIFFERING = 3
 
 #: What helps if chains disagree.
-REMEDY = (
-    "Sample more draws (--draws and --tune of kem fit). Chains whose graphs differ can be weighted "
-    "with kem.diagnostics.stack in Python."
-)
+REMEDY = "Sample more draws (--draws and --tune of kem fit)."
 
 #: What there is to say without warnings.
 FINE = (
-    "No warnings: nothing that was found changes the probabilities above. This doesn't prove "
+    "No warnings: nothing that was found changes the means over users above. This doesn't prove "
     "convergence: all chains may miss the same mode."
 )
 
@@ -304,7 +301,7 @@ def _quantities(diagnosis: Diagnosis) -> Iterator[str]:
     With hundreds of quantities some are beyond their bounds by chance, or because few users'
     kernels are hard to tell apart.
     """
-    table, before = diagnosis.convergence, "Sample more draws before you use their means."
+    table, before = diagnosis.convergence, "Sample more draws before you quote these."
     beyond = table["r_hat"] > agreement.RHAT
     if beyond.any():
         worst = table.loc[table["r_hat"].idxmax()]
@@ -338,7 +335,10 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
         if edge["difference"] > EDGES_DIFFER
     ]
     if edges:
-        texts.append(f"Chains learned different graphs: they differ in {', '.join(edges)}.")
+        texts.append(
+            f"Chains learned different graphs: they differ in {', '.join(edges)}. Such chains can "
+            "be weighted with kem.diagnostics.stack in Python."
+        )
     parts = differing(diagnosis.parts, diagnosis.features)
     if parts:
         listed = some(parts, DIFFERING)

@@ -115,13 +115,17 @@ def differing(table: pd.DataFrame, features: Sequence[str]) -> list[str]:
     # The ESS is NaN of what never changes within chains; it matters if chains differ.
     error = table["sd"] / np.sqrt(table["ess"].fillna(1))
     apart = (table["r_hat"] > RHAT) | (table["ess"] < FEW)
-    rows = table[(table["kind"] == PART) & apart & (error > SHOWS)]
+    rows = table[(table["kind"] != FEATURE) & apart & (error > SHOWS)]
     chains = [name for name in table if str(name).startswith("chain ")]
     return [
-        f"{named(row['name'], features)} ({row[chains].min():.2f} to {row[chains].max():.2f}, "
+        f"{_name(row, features)} ({row[chains].min():.2f} to {row[chains].max():.2f}, "
         f"R-hat {row['r_hat']:.2f}, ESS {number(round(row['ess'], 0))})"
         for _, row in rows.sort_values("r_hat", ascending=False, kind="stable").iterrows()
     ]
+
+
+def _name(row: pd.Series, features: Sequence[str]) -> str:
+    return named(row["name"], features) if row["kind"] == PART else row["name"]
 
 
 def _rows(draws: Draws) -> Iterator[tuple[str, str, str, list[int]]]:

@@ -174,6 +174,12 @@ class PopulationModel(pm.Model):
         return tuple(f.name for d, f in features if f.category and d in constant)
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """Features with numbers, the time first."""
+        names = [f.name for f in self.shared.features if not f.category]
+        return tuple(sorted(names, key=lambda name: name != self.cohort.time))
+
+    @property
     def lower_ends(self) -> np.ndarray:
         """Lower end of each hyperparameter's coordinate, shape (d,)."""
         return np.array([0.0 if h.coordinate == "root" else -np.inf for h in self.hyperparameters])

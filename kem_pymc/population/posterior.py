@@ -15,7 +15,7 @@ from kem_pymc._system.display import number
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, Feature
-from kem_pymc.population.hyperparameters import scales
+from kem_pymc.population.hyperparameters import CORRELATION, OWN, correlated, scales
 from kem_pymc.population.importance import RELIABLE, smoothed
 from kem_pymc.population.likelihood import Given, Scales, Total
 from kem_pymc.population.summaries import exceeds, normal_mixture, quantiles
@@ -269,24 +269,46 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns ``part``, ``share``, ``low_95`` and ``high_95``, and ``sd``, the root of the
-            part's mean variance; see :func:`kem_pymc.population.variances.variances`.
+            Columns ``part``, ``share``, ``low_95`` and ``high_95``; and of the root of the part's
+            variance, in the target's unit, ``sd``, ``sd_low_95`` and ``sd_high_95``. See
+            :func:`kem_pymc.population.variances.variances`.
         """
         table = pd.DataFrame({"part": list(self._variances)})
         every = shares(self._variances)
         means = np.maximum(every @ self.weights, 0.0)
         table["share"] = means / means.sum()
         low, high = np.clip(quantiles(every.T, self.weights, (0.025, 0.975)), 0.0, 1.0)
-        of_parts = np.array(list(self._variances.values())) @ self.weights
-        sds = np.sqrt(np.maximum(of_parts, 0.0)) * self.model.target_sd
-        return table.assign(low_95=low, high_95=high, sd=sds)
+        table = table.assign(low_95=low, high_95=high)
+        of_parts = np.maximum(np.array(list(self._variances.values())), 0.0)
+        sds = np.sqrt(of_parts) * self.model.target_sd
+        table["sd"] = sds @ self.weights
+        table["sd_low_95"], table["sd_high_95"] = quantiles(sds.T, self.weights, (0.025, 0.975))
+        return table
+
+    def correlations(self) -> pd.DataFrame:
+        """Return the correlations of users' levels, at features' means, and lines.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``line`` (the feature), ``correlation``, ``low_95`` and ``high_95``.
+        """
+        lines = [term.name for term in correlated(self.model.personal)]
+        rows = []
+        for line in lines:
+            draws = self.draws[f"{OWN}{line}.{CORRELATION}"]
+            ends = quantiles(draws[:, None], self.weights, (0.025, 0.975))[:, 0]
+            rows.append((line, self.weights @ draws, *ends))
+        return pd.DataFrame(rows, columns=["line", "correlation", "low_95", "high_95"])
 
     def users(self) -> pd.DataFrame:
         """Return how each user deviates from what users share, the most unusual first.
 
-        A user's level and line are the mean of the user's own function over all observed rows, and
-        the slope of its regression on time over them. Without smooth functions they are the user's
-        random intercept, at the mean time, and random slope.
+        A user's level and line are the mean of the user's own function over all users' observed
+        rows, and the slope of its regression on time over them; of users who left early they are
+        extrapolated. Without smooth functions they are the user's random intercept, at the mean
+        time, and random slope. Intervals contain the uncertainty of the mean curve, which all users
+        have in common: differences between users are known better.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kem_pymc.population.posterior import PopulationPosterior
 
@@ -13,7 +14,7 @@ LEAST = 0.01
 
 
 def sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> list[str]:
-    """Return sentences on differences between groups, change over time, shares and users.
+    """Return sentences on differences between groups, change with numbers, shares and users.
 
     Parameters
     ----------
@@ -29,29 +30,38 @@ def sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> list[str
 
 
 def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterator[str]:
-    cohort = posterior.model.cohort
+    model, cohort = posterior.model, posterior.model.cohort
     for group in groups:
         for row in posterior.comparisons(group).itertuples():
             yield (
-                f"{group}: {row.contrast} is {_interval(row)} in {cohort.target}, on average over "
-                f"the observed rows{_ratio(row, cohort.target)}; it is "
-                f"{'positive' if row.estimate > 0 else 'negative'} with probability "
-                f"{_probability(row.probability_of_direction)}."
+                f"{group} {row.contrast.replace(' - ', f' minus {group} ')} is {_interval(row)} in "
+                f"{cohort.target}, on average over the observed rows"
+                f"{_ratio(row, cohort.target)}; {_direction(row)}."
             )
-    if cohort.time is not None:
-        (row,) = posterior.slopes().itertuples()
+    for feature in model.numbers:
+        (row,) = posterior.slopes(feature).itertuples()
+        curve = f"The mean curve of {cohort.target}" if feature == cohort.time else cohort.target
         yield (
-            f"The mean curve of {cohort.target} changes by {_interval(row)} per unit of "
-            f"{cohort.time}: its derivative, on average over the observed rows."
+            f"{curve} changes by {_interval(row)} per unit of {feature}, on average over the "
+            f"observed rows{': its derivative' if feature == cohort.time else ''}"
+            f"{'' if feature == cohort.time else f'; {_direction(row)}'}."
         )
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
-        f"{row.part} {100 * row.share:.0f} % ({100 * row.low_95:.0f} to {100 * row.high_95:.0f} %; "
-        f"sd {row.sd:.3g})"
+        f"{row.part} {100 * row.share:.0f} % ({100 * row.low_95:.0f} to {100 * row.high_95:.0f} %)"
         for row in table[table["share"] >= LEAST].itertuples()
     ]
-    less = ", and the rest less than 1 % each" if len(shares) < len(table) else ""
-    yield f"Of the model's variance of {cohort.target}: {', '.join(shares)}{less}."
+    less = "; the estimates of the others are below 1 %" if len(shares) < len(table) else ""
+    yield (
+        f"Of the variance of {cohort.target} that the model expects over all users: "
+        f"{', '.join(shares)}{less}."
+    )
+    for row in posterior.correlations().itertuples():
+        ends = f"{row.low_95:.2f} to {row.high_95:.2f}"
+        yield (
+            f"Users' levels, at the mean of {row.line}, and lines in {row.line} have a correlation "
+            f"of {row.correlation:.2f} ({ends})."
+        )
     users = posterior.users()
     unusual = users[users["unusual"] >= NAMED]
     if len(unusual):
@@ -59,25 +69,34 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
         named = ", ".join(f"{row.user} ({row.unusual_in}, {row.unusual:.2f})" for row in rows)
         yield (
             "Users whose level or line probably deviates by more than two sds of users' "
-            f"deviations, with the probability: {named}."
+            f"deviations, as one in twenty does, with the probability: {named}."
         )
 
 
-def _ratio(row: object, target: str) -> str:
+def _direction(row: Any) -> str:
+    sign = "positive" if row.estimate > 0 else "negative"
+    return f"it is {sign} with probability {probability(row.probability_of_direction)}"
+
+
+def _ratio(row: Any, target: str) -> str:
     """Return a difference of logarithms as a ratio, nothing for other targets."""
     if not target.startswith("log("):
         return ""
     names = ("estimate", "low_95", "high_95")
-    return ", a ratio of {:.3g} ({:.3g} to {:.3g})".format(
-        *(math.exp(getattr(row, name)) for name in names)
-    )
+    values = (number(math.exp(getattr(row, name))) for name in names)
+    return ", a ratio of {} ({} to {})".format(*values)
 
 
-def _interval(row: object) -> str:
-    return "{:.3g} (95 % interval {:.3g} to {:.3g})".format(
-        *(getattr(row, name) for name in ("estimate", "low_95", "high_95"))
-    )
+def _interval(row: Any) -> str:
+    values = (number(getattr(row, name)) for name in ("estimate", "low_95", "high_95"))
+    return "{} (95 % interval {} to {})".format(*values)
 
 
-def _probability(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number with three significant digits, also where they are zeros."""
+    return f"{value:#.3g}".rstrip(".")
+
+
+def probability(value: float) -> str:
+    """Return the probability of a direction as text."""
     return "above .999" if value > 0.999 else f"{value:.3f}".lstrip("0")

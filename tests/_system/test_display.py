@@ -151,7 +151,7 @@ def test_evolutions_show_their_numbers():
     assert frame["parent"].tolist() == ["noise only", "", "SE(week)", "LIN(week)"]
     np.testing.assert_allclose(frame["probability"].astype(float), own["probability"], atol=0.005)
     np.testing.assert_allclose(frame["datasets"].astype(float), own["count"], atol=0.05)
-    assert frame["in draws"].tolist() == [f"{share:.0%}" for share in own["occurrence"]]
+    assert frame["in draws"].tolist() == [f"{share:.2f}" for share in own["occurrence"]]
     ends = frame["90 % interval"].str.split(" to ", expand=True).astype(float)
     np.testing.assert_allclose(ends, own[["lower", "upper"]], atol=0.005)
 

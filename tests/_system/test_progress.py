@@ -25,7 +25,7 @@ def on_a_terminal(monkeypatch, terminal=True):
     def console(**_):
         return Console(file=screen, force_terminal=terminal, width=160)
 
-    monkeypatch.setattr(progress, "Console", console)
+    monkeypatch.setattr(progress, "Screen", console)
     return screen
 
 

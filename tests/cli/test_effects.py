@@ -36,7 +36,9 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_p
     assert pairs["estimate"].to_numpy() == pytest.approx(
         trial_posterior.comparisons("arm")["estimate"].to_numpy(), abs=0.5
     )
-    assert f"placebo - high is {pairs['estimate'][1]:.3g} (95 % interval " in said
+    assert f"arm placebo minus arm high is {pairs['estimate'][1]:#.3g} (95 % interval " in said
+    assert "y changes by " in said  # per unit of base, a number
+    assert "Users' levels, at the mean of week, and lines in week have a correlation of " in said
     curves = pd.read_csv(out / "curves.csv")
     assert list(curves)[:6] == ["by", "group", "week", "mean", "low_95", "high_95"]
     assert len(curves) == 3 * 6
@@ -77,7 +79,8 @@ def test_every_group_feature_has_its_rows_and_its_panel(visits, tmp_path):
     arms = [("arm", "high"), ("arm", "low"), ("arm", "placebo")]
     groups = [*arms, ("sex", "f"), ("sex", "m")]
     rows = {name: list(zip(t["by"], t["group"], strict=True)) for name, t in found.items()}
-    assert rows["slopes"] == [("", "all"), *groups]
+    assert rows["slopes"] == 2 * [("", "all"), *groups]
+    assert list(found["slopes"]["variable"]) == ["week"] * 6 + ["base"] * 6
     assert list(dict.fromkeys(rows["curves"])) == groups
     assert set(rows["comparisons"]) == {("", "all")}
     assert list(found["comparisons"]["variable"]) == ["arm"] * 3 + ["sex"]
@@ -94,7 +97,8 @@ def test_without_the_time_nothing_is_said_of_it(visits, tmp_path):
     table.to_csv(visits, index=False)
     out = tmp_path / "effects"
     said = fine("effects", "--data", visits, *COLUMNS, "--features", "arm,base", "--out", out)
-    names = "comparisons.csv", "users.csv", "shares.csv", "users.png", "shares.png"
+    tables = ("comparisons.csv", "slopes.csv", "users.csv", "shares.csv")
+    names = *tables, "users.png", "shares.png"
     assert {path.name for path in out.iterdir()} == {*names}
     means = table.groupby("user").agg({"y": "mean", "arm": "first", "base": "first"})
     design = [means["arm"] == arm for arm in ("high", "low", "placebo")]
@@ -109,9 +113,13 @@ def test_without_the_time_nothing_is_said_of_it(visits, tmp_path):
     assert list(parts) == ["arm", "base", "personal level", "noise"]
     sentences = said.split("Features: ")[1].splitlines()[1:]
     assert [line.split(" is ")[0] for line in sentences[:3]] == [
-        f"arm: {pair}" for pair in ("low - high", "placebo - high", "placebo - low")
+        "arm low minus arm high",
+        "arm placebo minus arm high",
+        "arm placebo minus arm low",
     ]
-    assert sentences[3].startswith("Of the model's variance of y: ")
+    assert sentences[3].startswith("y changes by ")
+    assert "per unit of base" in sentences[3]
+    assert sentences[4].startswith("Of the variance of y that the model expects over all users: ")
     assert "week" not in said
 
 

@@ -80,7 +80,7 @@ def test_answers_are_stored_beside_the_results(results):
     error .55, 3 degrees of freedom), since diets and sexes nearly go together.
     """
     folder, text = results
-    assert "Sex: Male - Female is " in text
+    assert "Sex Male minus Sex Female is " in text
     found = pd.read_csv(folder / "effects" / "comparisons.csv").set_index("contrast")
     assert found.index.tolist() == ["Male - Female", "2 - 1", "3 - 1", "3 - 2"]
     users = (

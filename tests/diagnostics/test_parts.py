@@ -102,7 +102,8 @@ def test_chains_that_disagree_in_parts_are_reported_with_what_helps():
     graph, parts = disagreements(found)
     assert "different graphs: they differ in noise only -> LIN(week)" in graph
     assert "which parts matter: PER(week) (0.00 to 1.00, R-hat inf, ESS -)." in parts
-    assert all("kem.diagnostics.stack" in w for w in found.warnings if w.startswith((graph, parts)))
+    assert "kem.diagnostics.stack" in graph
+    assert all("--draws" in text for text in found.warnings[:2])
     # Both chains have it in half of the draws, but change once: their means agree by chance.
     inclusion[0, ..., PER] = (np.arange(200) < 100)[:, None, None]
     inclusion[1, ..., PER] = (np.arange(200) >= 100)[:, None, None]

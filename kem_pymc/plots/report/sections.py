@@ -16,7 +16,7 @@ from kem_pymc.plots import style
 from kem_pymc.plots.report.pictures import svg, table
 from kem_pymc.plots.report.values import enough, intervals
 from kem_pymc.population.posterior import PopulationPosterior
-from kem_pymc.population.sentences import sentences
+from kem_pymc.population.sentences import probability, sentences
 from kem_pymc.selection.online import PREDICTED
 
 if TYPE_CHECKING:
@@ -115,21 +115,36 @@ def population(posterior: PopulationPosterior) -> Content:
     if cohort.time is not None:
         for group in groups or (None,):
             of = "the population" if group is None else f"each {group}"
-            title = f"Mean curve of {of} with its 95 % band, and the data"
+            title = f"Mean curve of {of} with its pointwise 95 % band, and the data"
             pictures.append((svg(plots.mean_curves(posterior, group), title), title))
         for group in groups:
             title = f"Differences between levels of {group} over {cohort.time}, with 95 % bands"
             pictures.append((svg(plots.comparisons(posterior, group), title), title))
     for group in groups:
         frame = posterior.comparisons(group).drop(columns=["variable", "by", "group"])
+        frame["probability_of_direction"] = frame["probability_of_direction"].map(probability)
         caption = f"Differences between levels of {group} in {cohort.target}"
-        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], 3)))
-    shown = "Deviations of users from what users share, with 95 % intervals"
+        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:-1], 3)))
+    frame = posterior.variance_shares()
+    caption = f"Shares of the variance of {cohort.target}, and sds of the parts"
+    tables.append(table(frame, caption, dict.fromkeys(frame.columns[4:], 3)))
+    shown = (
+        "Deviations of users from what users share, with 95 % intervals, which contain the "
+        "uncertainty of the mean curve; differences between users are known better"
+    )
     pictures.append((svg(plots.deviations(posterior), shown), shown))
     parts = "Shares of the variance, with 95 % intervals"
     pictures.append((svg(plots.variance_shares(posterior), parts), parts))
-    said = sentences(posterior, groups)
-    return {"sentences": said, "pictures": pictures, "tables": tables, "caution": posterior.caution}
+    model = posterior.model
+    terms = {"shared": model.shared.terms, "personal": model.personal.terms}
+    return {
+        "sentences": sentences(posterior, groups),
+        "pictures": pictures,
+        "tables": tables,
+        "caution": posterior.caution,
+        "groups": bool(groups),
+        "terms": {name: ", ".join(term.name for term in own) for name, own in terms.items()},
+    }
 
 
 def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:
