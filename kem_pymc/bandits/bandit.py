@@ -2,20 +2,23 @@
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from importlib.metadata import version
 from os import PathLike
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import xarray as xr
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from scipy.special import log_ndtr
 
 from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
-from kem_pymc.data.validation import number_array
+from kem_pymc.data.validation import LARGEST, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.posterior import Process
@@ -30,6 +33,32 @@ SETTINGS, EVENTS = "bandit.json", "events.jsonl"
 
 #: Improvement, in standard deviations of the observed values, that "mpi" makes the most probable.
 LEAST_IMPROVEMENT = 0.01
+
+
+#: A number in a line of the file of events.
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class _Asked(_Event):
+    """The point `ask` was asked for."""
+
+    ask: list[Number]
+
+
+class _Told(_Event):
+    """Components and a value, None without an observation, were observed at the point `tell`."""
+
+    tell: list[Number]
+    components: list[Number | None]
+    value: Number | None
+
+
+#: What a line of the file of events contains.
+EVENT: TypeAdapter[_Asked | _Told] = TypeAdapter(_Asked | _Told)
 
 
 class Round(NamedTuple):
@@ -186,9 +215,12 @@ class Bandit:
         options = {"space": space.to_dict(), "components": objective.count}
         options |= {name: getattr(self, name) for name in names}
         self._folder = RunFolder(out, "bandit", SETTINGS, options)
-        self._log = self._folder.log(EVENTS, _event)
+        with self._folder.locked():  # another bandit may be writing a line
+            self._log = self._folder.log(
+                EVENTS, lambda line: self._checked(EVENT.validate_python(line))
+            )
         for event in self._log.events:
-            self._apply(event)
+            self.model, self.rounds, self.pending = self._after(event)
 
     def _composed(self, components: Sequence[Component], whole: Process | None) -> Process:
         """Return the process of the values of the objective."""
@@ -212,7 +244,7 @@ class Bandit:
         if not self.pending:
             rng = np.random.default_rng([self.seed, len(self.rounds)])
             x = self._chosen(rng)
-            self._record({"ask": x.tolist()})
+            self._record(_Asked(ask=x.tolist()))
         return self.pending[0].copy()
 
     def tell(
@@ -240,38 +272,28 @@ class Bandit:
         InputError
             If the point isn't in the space, nothing was observed that the policy learns from,
             shapes don't match, an observation is infinite, or it contradicts an earlier one without
-            noise.
+            noise; or if the round can't be written. Then the bandit is as it was.
         """
         x = np.atleast_1d(number_array("coordinates of the point", x))
+        given: Any = [None] * self.objective.count if components is None else components
+        masked: Any = np.ma.getmask(given)
+        shown = np.where(masked, None, np.asarray(given, object))
+        every = [*np.ravel(shown), value]
+        missing = [
+            y is None or y is pd.NA or (isinstance(y, float | np.floating) and math.isnan(y))
+            for y in every
+        ]
+        filled = [0.0 if gone else y for y, gone in zip(every, missing, strict=True)]
+        numbers = number_array("observations", filled)
+        if numbers.ndim != 1:
+            raise InputError(f"The value at {x.tolist()} is a sequence. Give one number.")
+        pairs = zip(numbers.tolist(), missing, strict=True)
+        *plain, value = (None if gone else y for y, gone in pairs)
         self.space.check(x)
-        count = self.objective.count
-        given = [None] * count if components is None else np.ravel(np.asarray(components, object))
-        try:
-            observed = np.array([math.nan if y is None else y for y in given], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"The components aren't numbers: {error}. Give numbers.") from None
-        if len(observed) != count:
-            raise InputError(
-                f"There are {len(observed)} components at {x.tolist()}, and the objective has "
-                f"{count}. Give one number for each, NaN where it wasn't observed."
-            )
-        if np.isinf(observed).any() or (value is not None and not math.isfinite(value)):
-            raise InputError(
-                f"An observation at {x.tolist()} isn't finite. Give NaN or None for it."
-            )
-        if value is None and not np.isnan(observed).any():
-            value = float(self.objective.value(x[None], observed[None])[0])
-        if value is None and np.isnan(observed).all():
-            raise InputError(f"Nothing was observed at {x.tolist()}. Give components or a value.")
-        if self.policy == "d-gpucb" and np.isnan(observed).all():
-            raise InputError(
-                "The policy d-gpucb learns from components only. Give those that were observed, or "
-                "use gp-ucb, which learns from values."
-            )
-        if isinstance(self.objective, Nonlinear) and not np.isnan(observed).any():
-            self.objective.check(observed)
-        plain = [None if math.isnan(y) else float(y) for y in observed]
-        self._record({"tell": x.tolist(), "components": plain, "value": value})
+        event = self._checked(_Told(tell=x.tolist(), components=plain, value=value))
+        if isinstance(self.objective, Nonlinear) and None not in plain:
+            self.objective.check(np.array(plain))
+        self._record(event)
 
     def posterior(self, x: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return posterior means and variances (m,) of the objective at inputs (m, D).
@@ -370,27 +392,53 @@ class Bandit:
 
     # --- Events -----------------------------------------------------------------------------------
 
-    def _record(self, event: dict[str, Any]) -> None:
-        """Apply an event, and write it if it could be applied."""
-        self._apply(event)
+    def _record(self, event: _Asked | _Told) -> None:
+        """Write an event and then apply it, so that every round in memory is in the file."""
+        after = self._after(event)
         with self._folder.locked():
-            self._log.add([event])
+            self._log.add([event.model_dump()])
+        self.model, self.rounds, self.pending = after
 
-    def _apply(self, event: dict[str, Any]) -> None:
-        """Bring the state up to date with an event."""
-        if "ask" in event:
-            self.pending.append(np.array(event["ask"]))
-            return
-        x = np.array(event["tell"])
-        observed = [math.nan if y is None else y for y in event["components"]]
-        value = math.nan if event["value"] is None else event["value"]
-        self.model.observe(x, [value] if self._values_only else observed)
-        self.pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
-        self.rounds.append(Round(x, np.array(observed), value))
+    def _checked(self, event: _Asked | _Told) -> _Asked | _Told:
+        """Return an event with the value of the objective, if it follows from the components.
 
+        Raises
+        ------
+        InputError
+            If the event isn't one of this bandit.
+        """
+        if isinstance(event, _Asked):
+            self.space.check(np.array(event.ask))
+            return event
+        x, observed = np.array(event.tell), np.array(event.components, dtype=float)
+        self.space.check(x)
+        if len(observed) != self.objective.count:
+            raise InputError(
+                f"There are {len(observed)} components at {x.tolist()}, and the objective has "
+                f"{self.objective.count}. Give one number for each, NaN where it wasn't observed."
+            )
+        value = event.value
+        if value is None and not np.isnan(observed).any():
+            values = self.objective.value(x[None], observed[None])
+            value = float(number_array("values of the objective", values)[0])
+        learned = value is not None if self._values_only else not np.isnan(observed).all()
+        if not learned:
+            what = "a value" if self._values_only else "components, or use gp-ucb"
+            raise InputError(
+                f"Nothing was observed at {x.tolist()} that the policy {self.policy} learns from. "
+                f"Give {what}."
+            )
+        return event.model_copy(update={"value": value})
 
-def _event(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what a line of the log contains, if it is a point or observations."""
-    if not ("ask" in data or {"tell", "components", "value"} <= set(data)):
-        raise ValueError("unknown event")
-    return data
+    def _after(
+        self, event: _Asked | _Told
+    ) -> tuple[DecomposedPosterior, list[Round], list[np.ndarray]]:
+        """Return the model, the rounds and the pending points after an event."""
+        if isinstance(event, _Asked):
+            return self.model, self.rounds, [*self.pending, np.array(event.ask)]
+        x, observed = np.array(event.tell), np.array(event.components, dtype=float)
+        value = math.nan if event.value is None else event.value
+        model = copy(self.model)
+        model.observe(x, [value] if self._values_only else observed)
+        pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
+        return model, [*self.rounds, Round(x, observed, value)], pending

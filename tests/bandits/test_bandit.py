@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kem_pymc.bandits import (
     Bandit,
@@ -19,6 +22,8 @@ from kem_pymc.bandits import (
 )
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior
+from tests.mutations import mutated, written
+from tests.refusals import refused
 
 X = np.linspace(0, 1, 120)
 LENGTHSCALES = (0.08, 0.15, 0.3, 0.6)
@@ -188,10 +193,15 @@ def test_nothing_is_written_of_what_is_refused(tmp_path):
     bandit = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
     for call, message in [
         (lambda: bandit.tell([0.0], [1.0, 2.0]), "2 components"),
-        (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]), "isn't finite"),
+        (
+            lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]),
+            "observations contain a missing, infinite",
+        ),
+        (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, 1e308]), "observations contain a missing"),
+        (lambda: bandit.tell([0.0, 0.0], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),
         (lambda: bandit.tell([0.0]), "Nothing was observed"),
-        (lambda: bandit.tell([0.0], value=1.0), "learns from components only"),
-        (lambda: bandit.tell([0.0], ["a", 2, 3, 4]), "components aren't numbers"),
+        (lambda: bandit.tell([0.0], value=1.0), "Give components, or use gp-ucb"),
+        (lambda: bandit.tell([0.0], ["a", 2, 3, 4]), "observations aren't all numbers"),
         (lambda: bandit.tell(["a"], [1, 2, 3, 4]), "coordinates of the point aren't all numbers"),
         (lambda: bandit.tell([0.00001], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),
         (lambda: bandit.best, "No value"),
@@ -205,6 +215,80 @@ def test_nothing_is_written_of_what_is_refused(tmp_path):
         own.tell([0.0], [1.0, 2.0, 3.0, 5.0])
     lines = (tmp_path / "exact" / "events.jsonl").read_text().splitlines()
     assert [json.loads(line)["value"] for line in lines] == [10.0]
+
+
+def test_what_cannot_be_written_is_not_applied(tmp_path, monkeypatch):
+    """A full disk, after half a line, and a second writer: memory and file stay the same."""
+    bandit = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
+    bandit.tell(X[:1], np.ones(4))
+    file = tmp_path / "events.jsonl"
+    whole, before = file.read_bytes(), bandit.posterior(X)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        for call in (bandit.ask, lambda: bandit.tell(X[1:2], np.ones(4))):
+            refused(call, str(file), "No space left on device", "is as it was")
+    with bandit._folder.locked():
+        refused(lambda: bandit.tell(X[1:2], np.ones(4)), "Another process writes to")
+    assert file.read_bytes() == whole
+    assert (len(bandit.rounds), bandit.pending) == (1, [])
+    np.testing.assert_array_equal(bandit.posterior(X), before)
+    x = bandit.ask()
+    bandit.tell(x, np.ones(4))
+    again = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
+    assert [own.x for own in again.rounds] == [X[0], x]
+    again.tell(x, np.ones(4))
+    refused(bandit.ask, "Something else has written to")
+    assert len(bandit.pending) == 0
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """The folder of a bandit with a missing observation, and a point that was asked for."""
+    folder = tmp_path_factory.mktemp("played")
+    bandit = Bandit(Points(X), COMPONENTS[:2], Weighted(2), out=folder)
+    for second in (0.5, None):
+        bandit.tell(bandit.ask(), [1.0, second])
+    bandit.ask()
+    return folder
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.data())
+def test_a_changed_line_is_refused_or_a_round_that_may_be(played, data):
+    """Other types, points outside the space, numbers of 1e308, entries too many or too few."""
+    file = played / "events.jsonl"
+    whole = file.read_bytes()
+    lines = whole.splitlines()
+    place = data.draw(st.integers(0, len(lines) - 1))
+    lines[place] = written(data.draw(mutated(json.loads(lines[place]))))
+    refusal = ""
+    try:
+        file.write_bytes(b"\n".join(lines) + b"\n")
+        bandit = Bandit(Points(X), COMPONENTS[:2], Weighted(2), out=played)
+    except InputError as error:
+        refusal = str(error)
+    finally:
+        file.write_bytes(whole)
+    if refusal:
+        assert refusal.startswith(f"Line {place + 1} of {file} is damaged.")
+        return
+    for x in [*bandit.pending, *(own.x for own in bandit.rounds)]:
+        assert x.shape == (1,)
+        assert x[0] in X
+    for own in bandit.rounds:
+        assert own.components.shape == (2,)
+        assert not (np.abs([*own.components, own.value]) > 1e12).any()
+    assert np.isfinite(bandit.posterior(X)).all()
 
 
 def test_options_that_are_refused():
