@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from typing import Annotated, Any, Literal, NamedTuple, get_args
@@ -139,7 +140,7 @@ class Bandit:
         that of the weighted sum, or `whole`.
     whole : GaussianProcess, optional
         Process of the values, which these policies need if the objective isn't a weighted sum or a
-        component has draws.
+        component has draws. With one, "random" observes the values only, too.
     direction : {"maximize", "minimize"}
     beta : callable, optional
         Returns beta_t for the number of the round; by default that of theorems 7 and 8, see
@@ -205,7 +206,7 @@ class Bandit:
                 f"The components have {self.model.dimension} inputs, and the space "
                 f"{space.dimension}. Give all of them the same."
             )
-        self._values_only = policy in ("gp-ucb", "ei", "mpi")
+        self._values_only = policy != "d-gpucb" and (policy != "random" or whole is not None)
         if self._values_only:
             process = self._composed(components, whole)
             self.model = DecomposedPosterior([process], Weighted(1), space.points)
@@ -276,8 +277,8 @@ class Bandit:
         """
         x = np.atleast_1d(number_array("coordinates of the point", x))
         given: Any = [None] * self.objective.count if components is None else components
-        masked: Any = np.ma.getmask(given)
-        shown = np.where(masked, None, np.asarray(given, object))
+        nothing: Any = None
+        shown = np.where(np.ma.getmask(given), nothing, np.asarray(given, object))
         every = [*np.ravel(shown), value]
         missing = [
             y is None or y is pd.NA or (isinstance(y, float | np.floating) and math.isnan(y))
@@ -305,18 +306,21 @@ class Bandit:
 
     @property
     def best(self) -> tuple[np.ndarray, float]:
-        """The point with the best observed value, and this value.
+        """The point among those played with the best posterior mean, and this mean.
+
+        The best observed value isn't that of the objective there: it is the best by luck, too.
 
         Raises
         ------
         InputError
-            If no value was observed.
+            If nothing was observed.
         """
-        values = self._sign * self.values
-        if not np.isfinite(values).any():
-            raise InputError("No value was observed yet. Tell one first.")
-        place = int(np.nanargmax(values))
-        return self.rounds[place].x, self.rounds[place].value
+        if not self.rounds:
+            raise InputError("Nothing was observed yet. Tell an observation first.")
+        played = np.unique([own.x for own in self.rounds], axis=0)
+        mean, _ = self.model.predict(played)
+        place = int(np.argmax(self._sign * mean))
+        return played[place], float(mean[place])
 
     @property
     def values(self) -> np.ndarray:
@@ -357,22 +361,38 @@ class Bandit:
         """Return the point that the policy chooses."""
         if self.policy == "random":
             return self.space.draw(rng)
-        return self.space.best(self._score, rng)
+        if self.policy == "ei" and self.rounds:
+            # With the luckiest noisy value nothing would improve on it, and points be chosen that
+            # are merely uncertain.
+            best = self._sign * self.best[1]
+            return self.space.best(partial(self._log_improvement, best), rng)
+        if self.policy == "mpi" and self.rounds:
+            # The best posterior mean is too low here: points beside it are always likely to improve
+            # on it a little, and local optima are never left.
+            observed = self._sign * self.values
+            ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
+            return self.space.best(partial(self._log_probability, ahead), rng)
+        return self.space.best(self._bound, rng)
 
-    def _score(self, x: np.ndarray) -> np.ndarray:
-        """Return the scores (m,) of points, which the policy makes as large as possible."""
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means (m,) at points, with the sign of what is maximised, and their sd (m,)."""
         at_points = x is self.space.points
         mean, variance = self.model.at_points if at_points else self.model.predict(x)
-        mean, sd = self._sign * mean, np.sqrt(variance)
-        if self.policy in ("d-gpucb", "gp-ucb"):
-            return mean + math.sqrt(self.scale * self._exploration(len(self.rounds) + 1)) * sd
-        observed = self._sign * self.values
-        observed = observed[np.isfinite(observed)]
-        if not len(observed):
-            return sd
-        if self.policy == "ei":
-            return log_expected_improvement(-mean, sd, -float(observed.max()))
-        ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
+        return self._sign * mean, np.sqrt(variance)
+
+    def _bound(self, x: np.ndarray) -> np.ndarray:
+        """Return upper confidence bounds (m,) at points."""
+        mean, sd = self._moments(x)
+        return mean + math.sqrt(self.scale * self._exploration(len(self.rounds) + 1)) * sd
+
+    def _log_improvement(self, best: float, x: np.ndarray) -> np.ndarray:
+        """Return logs of the expected improvement (m,) on a value at points."""
+        mean, sd = self._moments(x)
+        return log_expected_improvement(-mean, sd, -best)
+
+    def _log_probability(self, ahead: float, x: np.ndarray) -> np.ndarray:
+        """Return logs of the probability (m,) of more than a value at points."""
+        mean, sd = self._moments(x)
         return log_ndtr((mean - ahead) / np.maximum(sd, 1e-12))
 
     def _exploration(self, t: int) -> float:
