@@ -109,7 +109,7 @@ plt.show()
 networks(samplers["LBO"].networks()).figure
 
 # %%
-studies["LBO"][years].best_params
+samplers["LBO"].best(studies["LBO"][years])
 
 # %% [markdown]
 # ## When to notify

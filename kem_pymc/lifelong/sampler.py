@@ -138,6 +138,49 @@ class StudySampler(BaseSampler):
                 study = optuna.load_study(study_name=summary.study_name, storage=self.storage)
                 self._studies.setdefault((summary.user_attrs[TASK], summary.study_name), study)
 
+    def best(self, study: Study) -> tuple[dict[str, Any], float]:
+        """Return the parameters that the model expects to be the best ones tried, and their value.
+
+        Where evaluations are noisy, ``study.best_value`` is the luckiest of them, and better than
+        the function is anywhere. The model's mean at a point takes account of all evaluations.
+
+        Parameters
+        ----------
+        study : optuna.Study
+
+        Returns
+        -------
+        parameters : dict
+            Those of a completed trial.
+        value : float
+            Expected value there, as evaluations have it. If there is no model, since all
+            evaluations are equal or trials have no parameters in common, it is the best value.
+
+        Raises
+        ------
+        InputError
+            If the study has several objectives, or no trial with a finite value.
+        """
+        self.learn(study)
+        sign = self._sign(study)
+        trials = [trial for trial in study.get_trials() if np.isfinite(_value(trial))]
+        if not trials:
+            raise InputError(
+                f"No trial of the study {study.study_name} has a value. Optimise it first."
+            )
+        if ranges := self._search_space([study]):
+            space = Space(ranges)
+            with ASKING:
+                tasks = _informative([self._task(s, space) for s in [*self._earlier(study), study]])
+                model = self._model(tasks, self._rng(study, len(study.get_trials(deepcopy=False))))
+            if model is not None:
+                rows = space.encode([trial.params for trial in trials])
+                mean, _ = model.predict(rows)
+                place = int(np.argmin(mean))
+                return trials[place].params, sign * tasks[-1].value_of(float(mean[place]))
+        lucky = min(trials, key=lambda trial: sign * _value(trial))
+        return lucky.params, _value(lucky)
+
     # --- Optuna's interface -----------------------------------------------------------------------
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
@@ -163,7 +206,7 @@ class StudySampler(BaseSampler):
                 tasks,
                 space,
                 space.encode(self._running(study, trial, space)),
-                np.random.default_rng([self.seed, study.user_attrs[TASK], trial.number]),
+                self._rng(study, trial.number),
             )
             if row is not None:
                 point = space.decode(row)
@@ -223,11 +266,23 @@ class StudySampler(BaseSampler):
         content = space.distributions, [trial.number for trial in trials]
         stored, task = self._tasks.get(key, (None, None))
         if task is None or stored != content:
-            sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-            values = np.array([_value(trial) for trial in trials], dtype=float)
-            task = Task(space.encode([trial.params for trial in trials]), sign * values)
+            values = self._sign(study) * np.array([_value(trial) for trial in trials], dtype=float)
+            task = Task(space.encode([trial.params for trial in trials]), values)
             self._tasks[key] = content, task
         return task
+
+    def _sign(self, study: Study) -> float:
+        """Return -1 if a study is maximised, by which its values are multiplied."""
+        return -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+
+    def _rng(self, study: Study, number: int) -> np.random.Generator:
+        """Return the generator for a trial of a study."""
+        return np.random.default_rng([self.seed, study.user_attrs[TASK], number])
+
+    @one_blas_thread()  # matrices are small
+    def _model(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model | None:
+        """Return a model of the last task; None if its values are equal, or none is wanted."""
+        return self.fit(tasks, rng) if tasks[-1].varies else None
 
     @one_blas_thread()  # matrices are small
     def propose(
@@ -248,21 +303,17 @@ class StudySampler(BaseSampler):
         ndarray, shape (D,), or None
             None if all points of the space were tried.
         """
-        current = tasks[-1]
-        tasks = [*(task for task in tasks[:-1] if task.varies), current]
-        seen = np.concatenate([current.rows, running])
+        tasks = _informative(tasks)
+        seen = np.concatenate([tasks[-1].rows, running])
         if len(seen) < self.n_startup_trials:
             return self.startup(tasks, space, seen, rng)
-        # Where all values are equal, nothing is better than chance.
-        model = self.fit(tasks, rng) if current.varies else None
-        if model is None:
+        model = self._model(tasks, rng)
+        if model is None:  # nothing is better than chance
             return new_point(space, seen, rng)
-        y = current.y
         for row in running:
             expected, _ = model.predict(row[None])
-            y = np.append(y, expected)
             model = model.observe(row, float(expected[0]))
-        best = maximise(model, space, seen, y, rng)
+        best = maximise(model, space, seen, rng)
         return new_point(space, seen, rng) if best is None else best
 
 
@@ -375,6 +426,11 @@ def unfinished(study: Study) -> list[Trial]:
     """
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     return [Trial(study, trial._trial_id) for trial in running]
+
+
+def _informative(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks without the earlier ones whose values are equal."""
+    return [*(task for task in tasks[:-1] if task.varies), tasks[-1]]
 
 
 def _has_point(trial: FrozenTrial, space: Space) -> bool:

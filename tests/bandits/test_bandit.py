@@ -94,9 +94,10 @@ def test_the_largest_confidence_bound_is_chosen(policy, direction, functions):
 def test_improvement_policies_against_simulation(functions):
     """The next choices have the largest simulated improvement, or probability of one."""
     rng = np.random.default_rng(1)
+    components = [process(own, 0.25) for own in LENGTHSCALES]
     for policy in ("ei", "mpi"):
-        bandit = Bandit(Points(X), COMPONENTS, Weighted(4), policy)
-        play(bandit, functions, 6)
+        bandit = Bandit(Points(X), components, Weighted(4), policy)
+        play(bandit, functions, 6, noise=0.5)
         mean, variance = bandit.posterior(X)
         drawn = mean[:, None] + np.sqrt(variance)[:, None] * rng.normal(size=(120, 40_000))
         if policy == "ei":

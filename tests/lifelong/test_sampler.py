@@ -13,9 +13,12 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from kem_pymc.gp.posterior import Posterior
+from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.lifelong import LifelongSampler, unfinished
 from kem_pymc.lifelong import sampler as module
 from kem_pymc.lifelong.sampler import TASK, StudySampler
+from kem_pymc.lifelong.tasks import normalised
 from tests.refusals import refused
 from tests.runs.runs import in_child
 
@@ -111,6 +114,48 @@ def test_failed_pruned_enqueued_and_added_trials():
     values = sampler.given[-1][-1].values
     assert np.isnan(values).tolist() == [False, False, True, True, True, False, False]
     assert values[-1] == 0.25
+
+
+class SmoothSampler(StudySampler):
+    """A Gaussian process with much noise."""
+
+    def fit(self, tasks, rng):
+        values = {"SE0.amplitude": 1.0, "SE0.lengthscale": 0.3}
+        return Posterior.of(GaussianProcess.of("SE0", values, 1.0), tasks[-1].rows, tasks[-1].y)
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_the_best_point_has_the_best_posterior_mean(direction):
+    """By the dense formula; the luckiest evaluation, a failed and a running trial aren't it."""
+    sign = -1 if direction == "maximize" else 1
+    sampler = SmoothSampler(seed=1)
+    study = optuna.create_study(sampler=sampler, direction=direction)
+    refused(lambda: sampler.best(study), "No trial of the study", "Optimise it first")
+    rng = np.random.default_rng(0)
+    x = rng.random(40)
+    values = sign * ((x - 0.3) ** 2 + 0.2 * rng.normal(size=40))
+    values[np.argmax(np.abs(x - 0.3))] = lucky = -sign * 0.6
+    for at, value in zip(x, values, strict=True):
+        study.add_trial(
+            optuna.create_trial(
+                params={"x": at}, distributions={"x": FloatDistribution(0, 1)}, value=value
+            )
+        )
+    study.tell(study.ask(), state=TrialState.FAIL)
+    study.ask()
+    assert study.best_value == lucky
+    y = normalised(sign * values)
+    k = np.exp(-0.5 * ((x[:, None] - x) / 0.3) ** 2)
+    mean = k @ np.linalg.solve(k + np.eye(40), y)
+    order = np.argsort(y)
+    params, value = sampler.best(study)
+    assert params == {"x": x[np.argmin(mean)]}
+    exact = np.interp(mean.min(), y[order], (sign * values)[order])
+    assert value == pytest.approx(sign * exact, rel=1e-9)
+    assert abs(params["x"] - 0.3) < 0.2
+    constant = optuna.create_study(sampler=sampler)
+    constant.optimize(lambda trial: 0.0 * trial.suggest_float("x", 0, 1) + 3.0, n_trials=3)
+    assert sampler.best(constant) == (constant.trials[0].params, 3.0)
 
 
 def test_points_near_failures_are_avoided():
