@@ -20,6 +20,7 @@ from kem_pymc.diagnostics.diagnosis import REMEDY, diagnose, disagreements
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import pilot_population
+from kem_pymc.evolutions.posteriors import write_posterior
 from kem_pymc.model.ablations import final_model_of, unshared_model_of
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
@@ -140,7 +141,7 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
         learned = replace(learned, settings={**learned.settings, DISAGREE: disagreement})
     learned.save(folder / EVOLUTIONS)
     for name, run in runs.items():
-        run.idata.to_zarr(folder / f"{name or 'posterior'}.zarr")
+        write_posterior(run.idata, folder / f"{name or 'posterior'}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     with suppress(InputError):  # if every evolution is improbable, there is nothing to draw
         save_figure(evolution_graph(learned), folder / "evolutions.png")
