@@ -49,9 +49,10 @@ def _hash(idata: "DataTree") -> str:
             if values.dtype.kind == "M":  # Zarr may keep dates in another unit, and text as another
                 values = values.astype("M8[ns]").astype(int)
             numbers = values.dtype.kind in "biuf"
-            data = np.ascontiguousarray(values) if numbers else "\0".join(map(str, values.flat))
+            text = "" if numbers else "\0".join(map(str, values.flat))
             kind = values.dtype.str if numbers else "text"
-            digest = sha256(data if numbers else data.encode()).hexdigest()
+            data = np.ascontiguousarray(values) if numbers else text.encode("utf-8", "replace")
+            digest = sha256(data).hexdigest()
             shape = [variable.dims, variable.shape, kind]
             content[f"{node.path}/{name}"] = [*shape, digest, _plain(variable.attrs)]
     return content_hash(content)
