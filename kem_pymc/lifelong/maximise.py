@@ -43,6 +43,7 @@ def maximise(
     model: Model,
     space: Space,
     rows: np.ndarray,
+    excluded: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray | None:
     """Return the encoded point (D,) of a space with the largest expected improvement.
@@ -60,13 +61,15 @@ def maximise(
     model : Model
     space : Space
     rows : ndarray, shape (n, D)
-        Points that were evaluated, which aren't returned.
+        Points that were evaluated.
+    excluded : ndarray, shape (m, D)
+        Points that aren't returned.
     rng : numpy.random.Generator
 
     Returns
     -------
     ndarray or None
-        None if all points that were tried were evaluated before.
+        None if all points that were tried are excluded.
     """
     expected, _ = model.predict(rows)
 
@@ -89,9 +92,9 @@ def maximise(
         nearest = space.nearest(np.array(climbed))
         tried = np.concatenate([nearest, tried[order]])
         order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
-    evaluated = {row.tobytes() for row in rows}
+    gone = {row.tobytes() for row in excluded}
     for i in order:
-        if tried[i].tobytes() not in evaluated:
+        if tried[i].tobytes() not in gone:
             return tried[i]
     return None
 

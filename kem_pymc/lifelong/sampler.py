@@ -1,5 +1,6 @@
 """Samplers for Optuna with which studies are tasks, and later ones learn from earlier ones."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from kem_pymc.lifelong.maximise import Model, maximise
-from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.space import Space, check_exact
 
 #: Attribute of a study with its number among the tasks, from 1 on.
 TASK = "kem_pymc:task"
@@ -46,8 +47,9 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 #: Number of random points, one of which is to be new.
 DRAWS = 256
 
-#: Largest number of points of a space that are looked through if all of these are known.
-POINTS = 4096
+#: Largest number of points of a space that are looked through if all of these are known, and how
+#: many times as many as the known ones they may be.
+POINTS, SHARE = 4096, 16
 
 
 class StudySampler(BaseSampler):
@@ -75,7 +77,8 @@ class StudySampler(BaseSampler):
     Raises
     ------
     InputError
-        If an option isn't a whole number, or is too small.
+        If an option isn't a whole number, or is too small. When a point is asked for: if a
+        parameter has whole numbers beyond 2^53.
     """
 
     def __init__(
@@ -196,10 +199,18 @@ class StudySampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the next point; nothing if all were tried, and the study stops."""
+        """Return the next point; nothing if all were tried, and the study stops with a warning.
+
+        It doesn't stop if trials have other parameters, whose values differ at the same point.
+        """
         if not search_space:
             return {}
         space = Space(search_space)
+        others = any(
+            name not in search_space and not one.single()
+            for each in study.get_trials(deepcopy=False)
+            for name, one in each.distributions.items()
+        )
         with ASKING:
             tasks = [self._task(task, space) for task in [*self._earlier(study), study]]
             row = self.propose(
@@ -207,11 +218,17 @@ class StudySampler(BaseSampler):
                 space,
                 space.encode(self._running(study, trial, space)),
                 self._rng(study, trial.number),
+                repeat=others,
             )
             if row is not None:
                 point = space.decode(row)
                 self._proposed[study.study_name, trial.number] = point
                 return point
+        warnings.warn(
+            f"All points of {', '.join(search_space)} were tried in study {study.study_name}: this "
+            "trial repeats one, and the study stops. Give larger ranges to go on.",
+            stacklevel=2,
+        )
         with suppress(RuntimeError):  # outside of Study.optimize
             study.stop()
         return {}
@@ -235,6 +252,7 @@ class StudySampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         """Return a random value of a parameter that isn't in the search space."""
+        check_exact(param_name, param_distribution)
         place = [self.seed, study.user_attrs[TASK], trial.number, crc32(param_name.encode())]
         (seed,) = np.random.SeedSequence(place).generate_state(1).tolist()
         return RandomSampler(seed).sample_independent(study, trial, param_name, param_distribution)
@@ -286,7 +304,13 @@ class StudySampler(BaseSampler):
 
     @one_blas_thread()  # matrices are small
     def propose(
-        self, tasks: Sequence[Task], space: Space, running: np.ndarray, rng: np.random.Generator
+        self,
+        tasks: Sequence[Task],
+        space: Space,
+        running: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        repeat: bool = False,
     ) -> np.ndarray | None:
         """Return the point of the last task to evaluate next.
 
@@ -297,6 +321,8 @@ class StudySampler(BaseSampler):
         running : ndarray, shape (m, D)
             Encoded points whose values aren't known yet.
         rng : numpy.random.Generator
+        repeat : bool
+            Whether points are tried again once all were.
 
         Returns
         -------
@@ -305,16 +331,19 @@ class StudySampler(BaseSampler):
         """
         tasks = _informative(tasks)
         seen = np.concatenate([tasks[-1].rows, running])
+        excluded = seen
+        if repeat and len({row.tobytes() for row in seen}) >= space.count:
+            excluded = seen[:0]
         if len(seen) < self.n_startup_trials:
-            return self.startup(tasks, space, seen, rng)
+            return self.startup(tasks, space, excluded, rng)
         model = self._model(tasks, rng)
         if model is None:  # nothing is better than chance
-            return new_point(space, seen, rng)
+            return new_point(space, excluded, rng)
         for row in running:
             expected, _ = model.predict(row[None])
             model = model.observe(row, float(expected[0]))
-        best = maximise(model, space, seen, rng)
-        return new_point(space, seen, rng) if best is None else best
+        best = maximise(model, space, seen, excluded, rng)
+        return new_point(space, excluded, rng) if best is None else best
 
 
 class LifelongSampler(StudySampler):
@@ -403,8 +432,8 @@ def new_point(space: Space, seen: np.ndarray, rng: np.random.Generator) -> np.nd
     for row in space.draw(DRAWS, rng):
         if row.tobytes() not in evaluated:
             return row
-    # Some points may be rare, as large numbers with a logarithm are.
-    every = space.every(POINTS)
+    # Some points may be rare, as large numbers with a logarithm are, or nearly all are known.
+    every = space.every(max(POINTS, SHARE * len(seen)))
     rows = space.draw(POINTS, rng) if every is None else rng.permutation(every)
     return next((row for row in rows if row.tobytes() not in evaluated), None)
 

@@ -192,17 +192,48 @@ def test_conditional_parameters_and_other_spaces():
 def test_single_values_copies_and_the_end_of_the_space():
     sampler = pickle.loads(pickle.dumps(NearestSampler(n_startup_trials=2)))
     study = optuna.create_study(sampler=deepcopy(sampler))
-    study.optimize(
-        lambda trial: trial.suggest_int("n", 1, 3) + len(trial.suggest_categorical("kind", ["a"])),
-        n_trials=9,
-    )
+    with pytest.warns(UserWarning, match="All points of n were tried .* the study stops"):
+        study.optimize(
+            lambda trial: (
+                trial.suggest_int("n", 1, 3) + len(trial.suggest_categorical("kind", ["a"]))
+            ),
+            n_trials=9,
+        )
     assert {point["n"] for point in points(study)} == {1, 2, 3}
     assert len(study.trials) == 4  # the last one finds no point, and stops the study
     rare = optuna.create_study(sampler=sampler)
-    space = {"n": IntDistribution(1, 4000, log=True)}
-    for n in range(1, 4000):
+    space = {"n": IntDistribution(1, 5000, log=True)}
+    for n in range(1, 5000):
         rare.add_trial(optuna.create_trial(params={"n": n}, distributions=space, value=1.0))
-    assert rare.ask(space).params == {"n": 4000}  # by chance found in one of eight attempts
+    assert rare.ask(space).params == {"n": 5000}  # by chance found in one of eight attempts
+
+
+def test_a_space_that_is_tried_goes_on_while_other_parameters_are_free():
+    """Points are repeated, the better one more often."""
+
+    def value(trial):
+        kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+        return trial.suggest_float(f"x_{kind}", 0, 1) + 5 * (kind != "b")
+
+    study = optuna.create_study(sampler=NearestSampler(n_startup_trials=2))
+    study.optimize(value, n_trials=20)
+    kinds = [point["kind"] for point in points(study)]
+    assert len(kinds) == 20
+    assert set(kinds) == {"a", "b", "c"}
+    assert kinds.count("b") > 10
+
+
+@pytest.mark.parametrize("low", [2**53 - 2, -(2**60), 2**63])
+def test_whole_numbers_that_optuna_rounds_are_refused(low):
+    study = optuna.create_study(sampler=NearestSampler())
+    space = {"n": IntDistribution(low, low + 5)}
+    refused(lambda: study.ask(space), "n has whole", f"from 0 to 5 and add it to {low}")
+    refused(lambda: study.ask({"n": IntDistribution(0, 2**60)}), "Suggest a float")
+    exact = IntDistribution(2**53 - 5, 2**53)
+    study = optuna.create_study(sampler=NearestSampler())
+    for _ in range(6):
+        study.tell(study.ask({"n": exact}), 1.0)
+    assert len({point["n"] for point in points(study)}) == 6
 
 
 def test_running_trials_are_taken_into_account():
