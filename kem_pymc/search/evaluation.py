@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 from scipy.special import logsumexp
 
+from kem_pymc.data.validation import LARGEST
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY, Fit, aic, bic, fit, thinned
 from kem_pymc.gp.laplace import curvature_at, log_volume
@@ -48,6 +50,30 @@ PERIODS, PEAKS = 5, 2
 
 #: The candidate that stands for a constant mean.
 MEAN = Candidate()
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Mode(_Strict):
+    values: list[Annotated[float, Field(ge=-LARGEST, le=LARGEST)]]
+    log_likelihood: float
+    log_prior: float
+    evaluations: NonNegativeInt
+    converged: bool
+    part: NonNegativeInt
+    score: Annotated[float, Field(le=1e300)]  # minus infinity, but not NaN
+
+
+class _Line(_Strict):
+    """What a line of the file of a search contains of an evaluation."""
+
+    expression: str
+    modes: Annotated[list[_Mode], Field(min_length=1)]
+    gradients: NonNegativeInt
+    seconds: Annotated[NonNegativeFloat, Field(le=1e300)]
+    elapsed: Annotated[NonNegativeFloat, Field(le=1e300)]
 
 
 class Optimum(NamedTuple):
@@ -131,18 +157,19 @@ class Evaluation:
 
         Raises
         ------
-        ValueError, TypeError or LookupError
+        ValueError
             If it isn't one.
         """
-        expression = Composition.parse(line["expression"], dimension)
+        kept = _Line.model_validate(line).model_dump()
+        expression = Composition.parse(kept["expression"], dimension)
         size, modes = len(coordinates_of(expression, dimension)), []
-        for mode in line["modes"]:
+        for mode in kept["modes"]:
             part, score = mode.pop("part"), mode.pop("score")
             values = np.array(mode.pop("values"), dtype=float)
             if len(values) != size:
                 raise ValueError("another number of values")
             modes.append(Optimum(Fit(values, **mode), part, score))
-        return cls(**{**line, "expression": expression, "modes": tuple(modes)})
+        return cls(**{**kept, "expression": expression, "modes": tuple(modes)})
 
 
 #: A model that a search evaluated.
