@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from scipy.special import log_ndtr
 
+from kem_pymc._system.files import STRICT
 from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
@@ -41,7 +42,7 @@ Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 
 
 class _Event(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = STRICT
 
 
 class _Asked(_Event):

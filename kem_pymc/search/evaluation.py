@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
+from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt
 from scipy.special import logsumexp
 
+from kem_pymc._system.files import STRICT
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY, Fit, aic, bic, fit, thinned
@@ -52,11 +53,8 @@ PERIODS, PEAKS = 5, 2
 MEAN = Candidate()
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Mode(_Strict):
+class _Mode(BaseModel, allow_inf_nan=True):
+    model_config = STRICT
     values: list[Annotated[float, Field(ge=-LARGEST, le=LARGEST)]]
     log_likelihood: float
     log_prior: float
@@ -66,14 +64,16 @@ class _Mode(_Strict):
     score: Annotated[float, Field(le=1e300)]  # minus infinity, but not NaN
 
 
-class _Line(_Strict):
+class _Line(BaseModel):
     """What a line of the file of a search contains of an evaluation."""
+
+    model_config = STRICT
 
     expression: str
     modes: Annotated[list[_Mode], Field(min_length=1)]
     gradients: NonNegativeInt
-    seconds: Annotated[NonNegativeFloat, Field(le=1e300)]
-    elapsed: Annotated[NonNegativeFloat, Field(le=1e300)]
+    seconds: NonNegativeFloat
+    elapsed: NonNegativeFloat
 
 
 class Optimum(NamedTuple):
