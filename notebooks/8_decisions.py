@@ -109,7 +109,7 @@ plt.show()
 ax = networks(samplers["LBO"].networks())
 
 # %%
-studies["LBO"][years].best_params
+samplers["LBO"].best(studies["LBO"][years])
 
 # %% [markdown]
 # ## When to notify

@@ -2,7 +2,8 @@
 
 A class that inherits from :class:`Displayed` describes its content as a :class:`Display`, from
 which both forms are made. The HTML sets no colours, so it suits light and dark themes. It loads
-nothing, and all text in it is escaped. In the terminal, text isn't interpreted as markup.
+nothing, and all text in it is escaped. In the terminal, text isn't interpreted as markup, and
+control characters in names, which terminals would obey, are symbols.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +14,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.text import Text
 
 type Cell = str | float
+
+#: Control characters but line breaks, and marks of the direction of text, with their symbols.
+SYMBOLS = {code: 0x2400 + code for code in range(32) if code != ord("\n")} | {0x7F: 0x2421}
+_MARKS = [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+SYMBOLS |= dict.fromkeys([*range(0x80, 0xA0), *_MARKS], ord("\N{REPLACEMENT CHARACTER}"))
 
 #: Style of secondary text, which is fainter than the surrounding text, whatever its colour.
 _FAINT = "opacity:.65"
@@ -87,7 +94,6 @@ class Listing:
         from rich import box
         from rich.console import Group
         from rich.table import Table
-        from rich.text import Text
 
         made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
         rows = self.texts()
@@ -96,14 +102,14 @@ class Listing:
             words = name.split() + [w for row in rows for w in row[i].split()]
             longest = max(map(len, words), default=1)
             made.add_column(
-                Text(name),
+                printable(name),
                 justify="right" if right else "left",
                 min_width=longest if right else min(longest, WORD),
             )
         for row in rows:
-            made.add_row(*map(Text, row))
-        above = [Text(self.title)] if self.title else []
-        below = [Text(self.more, style="dim")] if self.more else []
+            made.add_row(*map(printable, row))
+        above = [printable(self.title)] if self.title else []
+        below = [printable(self.more, "dim")] if self.more else []
         return Group(*above, made, *below)
 
 
@@ -149,15 +155,15 @@ class Display:
         from rich.text import Text
 
         facts = [
-            Text.assemble((f"{name}: ", "dim"), value, overflow="fold")
+            Text.assemble(printable(f"{name}: ", "dim"), printable(value), overflow="fold")
             for name, value in self.facts.items()
         ]
         above, shown = (
             [listing.rich() for listing in listings if not listing.folded]
             for listings in (self.first, self.listings)
         )
-        notes = [Text(note) for note in self.notes]
-        return Group(Text(self.title, style="bold"), *above, *facts, *shown, *notes)
+        notes = [printable(note) for note in self.notes]
+        return Group(printable(self.title, "bold"), *above, *facts, *shown, *notes)
 
 
 class Displayed:
@@ -174,6 +180,13 @@ class Displayed:
 
     def __rich__(self) -> "Group":
         return self._display().rich()
+
+
+def printable(text: str, style: str = "") -> "Text":
+    """Return text for the terminal, in which control characters are symbols."""
+    from rich.text import Text
+
+    return Text(text.translate(SYMBOLS), style)
 
 
 def number(value: float, digits: int = 4) -> str:

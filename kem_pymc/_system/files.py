@@ -12,7 +12,15 @@ from kem_pymc._system.resources import lock
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import ConfigDict, ValidationError
+
+#: Options of all schemas by which Pydantic checks what a file contains.
+STRICT: "ConfigDict" = {
+    "extra": "forbid",
+    "frozen": True,
+    "strict": True,
+    "allow_inf_nan": False,
+}
 
 #: File that is locked in a folder while a process adds to the folder.
 LOCK = ".kem.lock"

@@ -83,7 +83,7 @@ class RunFolder:
         try:
             stored = json.loads(file.read_text("utf-8"))
             different = [name for name in options if stored.get(name) != options[name]]
-        except (ValueError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"{file} is damaged. Start anew in another folder.") from error
         if different:
             names = ", ".join(different)
@@ -107,8 +107,8 @@ class Log[E]:
     Raises
     ------
     InputError
-        If a line is damaged. A last line that was cut off, because the process was killed, is
-        removed instead.
+        If the file can't be read, or a line is damaged. A last line that was cut off, because the
+        process was killed, is removed instead.
     """
 
     def __init__(self, path: Path | None, parse: Callable[[Any], E]) -> None:
@@ -117,7 +117,13 @@ class Log[E]:
         self.events: list[E] = []
         if path is None or not path.exists():
             return
-        *lines, torn = path.read_bytes().split(b"\n")
+        try:
+            *lines, torn = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise InputError(
+                f"{path} can't be read ({error.strerror}). Restore the file, or choose another "
+                "folder."
+            ) from error
         for number, line in enumerate(lines, start=1):
             try:
                 self.events.append(parse(json.loads(line)))
@@ -130,24 +136,36 @@ class Log[E]:
         self._size = path.stat().st_size
 
     def add(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Append events to the file, durably.
+        """Append events to the file, durably: all of them, or none if an error is raised.
+
+        Apply events after that, not before: what is in memory is in the file then.
 
         Raises
         ------
         InputError
-            If something else has written to the file since it was read.
-        OSError
-            If the file can't be written.
+            If something else has written to the file since it was read, or it can't be written.
         """
         if self.path is None or not events:
             return
-        with self.path.open("ab") as file:
-            if file.seek(0, os.SEEK_END) != self._size:
-                raise InputError(
-                    f"Something else has written to {self.path}. Start anew from the folder, or "
-                    "choose another."
-                )
-            file.write("".join(json.dumps(event) + "\n" for event in events).encode())
-            file.flush()
-            os.fsync(file.fileno())
-            self._size = file.tell()
+        left = "".join(json.dumps(event) + "\n" for event in events).encode()
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                if file.seek(0, os.SEEK_END) != self._size:
+                    raise InputError(
+                        f"Something else has written to {self.path}. Start anew from the folder, "
+                        "or choose another."
+                    )
+                size = self._size + len(left)
+                try:
+                    while left:  # a disk that is nearly full takes a part
+                        left = left[file.write(left) :]
+                    os.fsync(file.fileno())
+                except BaseException:
+                    file.truncate(self._size)
+                    raise
+                self._size = size
+        except OSError as error:
+            raise InputError(
+                f"{self.path} can't be written ({error.strerror}), and is as it was. Free some "
+                "space, or check the folder."
+            ) from error

@@ -16,6 +16,8 @@ from typing import Self
 from rich import progress as rich_progress
 from rich.console import Console
 
+from kem_pymc._system.display import SYMBOLS, printable
+
 #: Minimum number of seconds between two lines, without a terminal.
 BETWEEN_LINES = 30.0
 
@@ -124,6 +126,7 @@ class Progress:
     def update(self, task: rich_progress.TaskID, done: int, text: str = "") -> None:
         """Show how much of a task is done, and a text on its state."""
         pace, total = self._paces[task], self._live.tasks[task].total or 0
+        text = text.translate(SYMBOLS)
         shown = ", ".join(filter(None, (pace.left(done, total), text)))
         self._live.update(task, completed=done, visible=True, text=shown, refresh=True)
         tasks = self._live.tasks
@@ -145,7 +148,7 @@ class Progress:
 
     def info(self, message: str) -> None:
         """Print a message, above the bars."""
-        self._console.print(message, markup=False, soft_wrap=True)
+        self._console.print(printable(message), soft_wrap=True)
 
 
 @contextmanager

@@ -2,20 +2,25 @@
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import xarray as xr
+from pydantic import BaseModel, Field, TypeAdapter
 from scipy.special import log_ndtr
 
+from kem_pymc._system.files import STRICT
 from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
-from kem_pymc.data.validation import number_array
+from kem_pymc.data.validation import LARGEST, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.posterior import Process
@@ -30,6 +35,32 @@ SETTINGS, EVENTS = "bandit.json", "events.jsonl"
 
 #: Improvement, in standard deviations of the observed values, that "mpi" makes the most probable.
 LEAST_IMPROVEMENT = 0.01
+
+
+#: A number in a line of the file of events.
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+
+
+class _Event(BaseModel):
+    model_config = STRICT
+
+
+class _Asked(_Event):
+    """The point `ask` was asked for."""
+
+    ask: list[Number]
+
+
+class _Told(_Event):
+    """Components and a value, None without an observation, were observed at the point `tell`."""
+
+    tell: list[Number]
+    components: list[Number | None]
+    value: Number | None
+
+
+#: What a line of the file of events contains.
+EVENT: TypeAdapter[_Asked | _Told] = TypeAdapter(_Asked | _Told)
 
 
 class Round(NamedTuple):
@@ -110,7 +141,7 @@ class Bandit:
         that of the weighted sum, or `whole`.
     whole : GaussianProcess, optional
         Process of the values, which these policies need if the objective isn't a weighted sum or a
-        component has draws.
+        component has draws. With one, "random" observes the values only, too.
     direction : {"maximize", "minimize"}
     beta : callable, optional
         Returns beta_t for the number of the round; by default that of theorems 7 and 8, see
@@ -176,7 +207,7 @@ class Bandit:
                 f"The components have {self.model.dimension} inputs, and the space "
                 f"{space.dimension}. Give all of them the same."
             )
-        self._values_only = policy in ("gp-ucb", "ei", "mpi")
+        self._values_only = policy != "d-gpucb" and (policy != "random" or whole is not None)
         if self._values_only:
             process = self._composed(components, whole)
             self.model = DecomposedPosterior([process], Weighted(1), space.points)
@@ -186,9 +217,12 @@ class Bandit:
         options = {"space": space.to_dict(), "components": objective.count}
         options |= {name: getattr(self, name) for name in names}
         self._folder = RunFolder(out, "bandit", SETTINGS, options)
-        self._log = self._folder.log(EVENTS, _event)
+        with self._folder.locked():  # another bandit may be writing a line
+            self._log = self._folder.log(
+                EVENTS, lambda line: self._checked(EVENT.validate_python(line))
+            )
         for event in self._log.events:
-            self._apply(event)
+            self.model, self.rounds, self.pending = self._after(event)
 
     def _composed(self, components: Sequence[Component], whole: Process | None) -> Process:
         """Return the process of the values of the objective."""
@@ -212,7 +246,7 @@ class Bandit:
         if not self.pending:
             rng = np.random.default_rng([self.seed, len(self.rounds)])
             x = self._chosen(rng)
-            self._record({"ask": x.tolist()})
+            self._record(_Asked(ask=x.tolist()))
         return self.pending[0].copy()
 
     def tell(
@@ -240,38 +274,28 @@ class Bandit:
         InputError
             If the point isn't in the space, nothing was observed that the policy learns from,
             shapes don't match, an observation is infinite, or it contradicts an earlier one without
-            noise.
+            noise; or if the round can't be written. Then the bandit is as it was.
         """
         x = np.atleast_1d(number_array("coordinates of the point", x))
+        given: Any = [None] * self.objective.count if components is None else components
+        nothing: Any = None
+        shown = np.where(np.ma.getmask(given), nothing, np.asarray(given, object))
+        every = [*np.ravel(shown), value]
+        missing = [
+            y is None or y is pd.NA or (isinstance(y, float | np.floating) and math.isnan(y))
+            for y in every
+        ]
+        filled = [0.0 if gone else y for y, gone in zip(every, missing, strict=True)]
+        numbers = number_array("observations", filled)
+        if numbers.ndim != 1:
+            raise InputError(f"The value at {x.tolist()} is a sequence. Give one number.")
+        pairs = zip(numbers.tolist(), missing, strict=True)
+        *plain, value = (None if gone else y for y, gone in pairs)
         self.space.check(x)
-        count = self.objective.count
-        given = [None] * count if components is None else np.ravel(np.asarray(components, object))
-        try:
-            observed = np.array([math.nan if y is None else y for y in given], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"The components aren't numbers: {error}. Give numbers.") from None
-        if len(observed) != count:
-            raise InputError(
-                f"There are {len(observed)} components at {x.tolist()}, and the objective has "
-                f"{count}. Give one number for each, NaN where it wasn't observed."
-            )
-        if np.isinf(observed).any() or (value is not None and not math.isfinite(value)):
-            raise InputError(
-                f"An observation at {x.tolist()} isn't finite. Give NaN or None for it."
-            )
-        if value is None and not np.isnan(observed).any():
-            value = float(self.objective.value(x[None], observed[None])[0])
-        if value is None and np.isnan(observed).all():
-            raise InputError(f"Nothing was observed at {x.tolist()}. Give components or a value.")
-        if self.policy == "d-gpucb" and np.isnan(observed).all():
-            raise InputError(
-                "The policy d-gpucb learns from components only. Give those that were observed, or "
-                "use gp-ucb, which learns from values."
-            )
-        if isinstance(self.objective, Nonlinear) and not np.isnan(observed).any():
-            self.objective.check(observed)
-        plain = [None if math.isnan(y) else float(y) for y in observed]
-        self._record({"tell": x.tolist(), "components": plain, "value": value})
+        event = self._checked(_Told(tell=x.tolist(), components=plain, value=value))
+        if isinstance(self.objective, Nonlinear) and None not in plain:
+            self.objective.check(np.array(plain))
+        self._record(event)
 
     def posterior(self, x: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return posterior means and variances (m,) of the objective at inputs (m, D).
@@ -283,18 +307,21 @@ class Bandit:
 
     @property
     def best(self) -> tuple[np.ndarray, float]:
-        """The point with the best observed value, and this value.
+        """The point among those played with the best posterior mean, and this mean.
+
+        The best observed value isn't that of the objective there: it is the best by luck, too.
 
         Raises
         ------
         InputError
-            If no value was observed.
+            If nothing was observed.
         """
-        values = self._sign * self.values
-        if not np.isfinite(values).any():
-            raise InputError("No value was observed yet. Tell one first.")
-        place = int(np.nanargmax(values))
-        return self.rounds[place].x, self.rounds[place].value
+        if not self.rounds:
+            raise InputError("Nothing was observed yet. Tell an observation first.")
+        played = np.unique([own.x for own in self.rounds], axis=0)
+        mean, _ = self.model.predict(played)
+        place = int(np.argmax(self._sign * mean))
+        return played[place], float(mean[place])
 
     @property
     def values(self) -> np.ndarray:
@@ -335,22 +362,38 @@ class Bandit:
         """Return the point that the policy chooses."""
         if self.policy == "random":
             return self.space.draw(rng)
-        return self.space.best(self._score, rng)
+        if self.policy == "ei" and self.rounds:
+            # With the luckiest noisy value nothing would improve on it, and points be chosen that
+            # are merely uncertain.
+            best = self._sign * self.best[1]
+            return self.space.best(partial(self._log_improvement, best), rng)
+        if self.policy == "mpi" and self.rounds:
+            # The best posterior mean is too low here: points beside it are always likely to improve
+            # on it a little, and local optima are never left.
+            observed = self._sign * self.values
+            ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
+            return self.space.best(partial(self._log_probability, ahead), rng)
+        return self.space.best(self._bound, rng)
 
-    def _score(self, x: np.ndarray) -> np.ndarray:
-        """Return the scores (m,) of points, which the policy makes as large as possible."""
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means (m,) at points, with the sign of what is maximised, and their sd (m,)."""
         at_points = x is self.space.points
         mean, variance = self.model.at_points if at_points else self.model.predict(x)
-        mean, sd = self._sign * mean, np.sqrt(variance)
-        if self.policy in ("d-gpucb", "gp-ucb"):
-            return mean + math.sqrt(self.scale * self._exploration(len(self.rounds) + 1)) * sd
-        observed = self._sign * self.values
-        observed = observed[np.isfinite(observed)]
-        if not len(observed):
-            return sd
-        if self.policy == "ei":
-            return log_expected_improvement(-mean, sd, -float(observed.max()))
-        ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
+        return self._sign * mean, np.sqrt(variance)
+
+    def _bound(self, x: np.ndarray) -> np.ndarray:
+        """Return upper confidence bounds (m,) at points."""
+        mean, sd = self._moments(x)
+        return mean + math.sqrt(self.scale * self._exploration(len(self.rounds) + 1)) * sd
+
+    def _log_improvement(self, best: float, x: np.ndarray) -> np.ndarray:
+        """Return logs of the expected improvement (m,) on a value at points."""
+        mean, sd = self._moments(x)
+        return log_expected_improvement(-mean, sd, -best)
+
+    def _log_probability(self, ahead: float, x: np.ndarray) -> np.ndarray:
+        """Return logs of the probability (m,) of more than a value at points."""
+        mean, sd = self._moments(x)
         return log_ndtr((mean - ahead) / np.maximum(sd, 1e-12))
 
     def _exploration(self, t: int) -> float:
@@ -370,27 +413,53 @@ class Bandit:
 
     # --- Events -----------------------------------------------------------------------------------
 
-    def _record(self, event: dict[str, Any]) -> None:
-        """Apply an event, and write it if it could be applied."""
-        self._apply(event)
+    def _record(self, event: _Asked | _Told) -> None:
+        """Write an event and then apply it, so that every round in memory is in the file."""
+        after = self._after(event)
         with self._folder.locked():
-            self._log.add([event])
+            self._log.add([event.model_dump()])
+        self.model, self.rounds, self.pending = after
 
-    def _apply(self, event: dict[str, Any]) -> None:
-        """Bring the state up to date with an event."""
-        if "ask" in event:
-            self.pending.append(np.array(event["ask"]))
-            return
-        x = np.array(event["tell"])
-        observed = [math.nan if y is None else y for y in event["components"]]
-        value = math.nan if event["value"] is None else event["value"]
-        self.model.observe(x, [value] if self._values_only else observed)
-        self.pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
-        self.rounds.append(Round(x, np.array(observed), value))
+    def _checked(self, event: _Asked | _Told) -> _Asked | _Told:
+        """Return an event with the value of the objective, if it follows from the components.
 
+        Raises
+        ------
+        InputError
+            If the event isn't one of this bandit.
+        """
+        if isinstance(event, _Asked):
+            self.space.check(np.array(event.ask))
+            return event
+        x, observed = np.array(event.tell), np.array(event.components, dtype=float)
+        self.space.check(x)
+        if len(observed) != self.objective.count:
+            raise InputError(
+                f"There are {len(observed)} components at {x.tolist()}, and the objective has "
+                f"{self.objective.count}. Give one number for each, NaN where it wasn't observed."
+            )
+        value = event.value
+        if value is None and not np.isnan(observed).any():
+            values = self.objective.value(x[None], observed[None])
+            value = float(number_array("values of the objective", values)[0])
+        learned = value is not None if self._values_only else not np.isnan(observed).all()
+        if not learned:
+            what = "a value" if self._values_only else "components, or use gp-ucb"
+            raise InputError(
+                f"Nothing was observed at {x.tolist()} that the policy {self.policy} learns from. "
+                f"Give {what}."
+            )
+        return event.model_copy(update={"value": value})
 
-def _event(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what a line of the log contains, if it is a point or observations."""
-    if not ("ask" in data or {"tell", "components", "value"} <= set(data)):
-        raise ValueError("unknown event")
-    return data
+    def _after(
+        self, event: _Asked | _Told
+    ) -> tuple[DecomposedPosterior, list[Round], list[np.ndarray]]:
+        """Return the model, the rounds and the pending points after an event."""
+        if isinstance(event, _Asked):
+            return self.model, self.rounds, [*self.pending, np.array(event.ask)]
+        x, observed = np.array(event.tell), np.array(event.components, dtype=float)
+        value = math.nan if event.value is None else event.value
+        model = copy(self.model)
+        model.observe(x, [value] if self._values_only else observed)
+        pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
+        return model, [*self.rounds, Round(x, observed, value)], pending

@@ -63,7 +63,7 @@ class Points:
 
     def check(self, x: np.ndarray) -> None:
         """Raise an error if it isn't one of the points."""
-        if not (self.points == x).all(axis=1).any():
+        if x.shape != (self.dimension,) or not (self.points == x).all(axis=1).any():
             raise InputError(f"{x.tolist()} isn't one of the points of the space.")
 
     def to_dict(self) -> dict[str, Any]:

@@ -25,7 +25,9 @@ def diagnose(
     ],
     study: Annotated[
         Path | None,
-        typer.Option(metavar="STUDY.py", help="Study file, if it registers base kernels."),
+        typer.Option(
+            metavar="STUDY.py", help=f"Study file, if it registers base kernels. {options.RUNS}"
+        ),
     ] = None,
     out: Annotated[
         Path | None,

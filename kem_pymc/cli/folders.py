@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from kem_pymc._system import files
 from kem_pymc._system.files import LOCK as LOCK
+from kem_pymc._system.spreadsheet import write_table as write_table
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 #: File that marks a folder as results, and that contains the learned evolutions.
@@ -198,13 +198,6 @@ def _drafted(
         shutil.rmtree(draft, ignore_errors=True)
         if draft.is_file():
             draft.unlink()
-
-
-def write_table(table: "pd.DataFrame", file: Path) -> None:
-    """Write a table as CSV, with names escaped that spreadsheets would take for formulas."""
-    from kem_pymc._system.spreadsheet import escape
-
-    files.write_atomically(file, escape(table).to_csv(index=False).encode())
 
 
 def save_figure(axes: "Axes", file: Path) -> None:

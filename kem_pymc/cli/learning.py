@@ -14,12 +14,13 @@ import xarray as xr
 from kem_pymc._system.executors import Executor
 from kem_pymc._system.progress import waiting
 from kem_pymc.cli import effects, screen
-from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS, save_figure
+from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS, save_figure, write_table
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
 from kem_pymc.diagnostics.diagnosis import REMEDY, diagnose, disagreements
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import pilot_population
+from kem_pymc.evolutions.posteriors import write_posterior
 from kem_pymc.model.ablations import final_model_of, unshared_model_of
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
@@ -140,8 +141,8 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
         learned = replace(learned, settings={**learned.settings, DISAGREE: disagreement})
     learned.save(folder / EVOLUTIONS)
     for name, run in runs.items():
-        run.idata.to_zarr(folder / f"{name or 'posterior'}.zarr")
-    summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
+        write_posterior(run.idata, folder / f"{name or 'posterior'}.zarr")
+    write_table(summary(idata).rename_axis("quantity").reset_index(), folder / "summary.csv")
     with suppress(InputError):  # if every evolution is improbable, there is nothing to draw
         save_figure(evolution_graph(learned), folder / "evolutions.png")
     population = pilot_population(idata)

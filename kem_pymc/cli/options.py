@@ -17,9 +17,11 @@ _table, _model = partial(_option, "Table"), partial(_option, "Model")
 _sampler = partial(_option, "Sampler", "N")
 _study = partial(typer.Argument, metavar="STUDY.py", show_default=False)
 
-PilotStudy = Annotated[Path | None, _study(help="Study file, as `kem init` writes one.")]
+#: What help says of study files that come from others.
+RUNS = "It is a Python program, which is run: trust its author."
+PilotStudy = Annotated[Path | None, _study(help=f"Study file, as `kem init` writes one. {RUNS}")]
 TestStudy = Annotated[
-    Path | None, _study(help="Study file, for its test users, base kernels and priors.")
+    Path | None, _study(help=f"Study file, for its test users, base kernels and priors. {RUNS}")
 ]
 
 #: Help of the option that names a table.

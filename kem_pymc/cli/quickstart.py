@@ -86,8 +86,9 @@ def quickstart(
             for step, selection in enumerate(selections)
         ]
         index = ["user", "time_step", "n_points", "composition"]
-        pd.concat(frames).set_index(index).to_csv(folder / "selections.csv")
-        predictions(kem, test).to_csv(folder / "predictions.csv", index=False)
+        selected = pd.concat(frames).set_index(index).reset_index()  # these columns come first
+        folders.write_table(selected, folder / "selections.csv")
+        folders.write_table(predictions(kem, test), folder / "predictions.csv")
     screen.heading("Kernels selected for new users, and the true ones")
     true = zip(test.users, test.truth.compositions, strict=True)
     screen.paths(

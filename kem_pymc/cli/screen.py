@@ -5,9 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
-from kem_pymc._system.display import Cell, Listing
+from kem_pymc._system.display import Cell, Listing, printable
 from kem_pymc._system.progress import Screen
 from kem_pymc.cli.folders import EVOLUTIONS
 
@@ -39,22 +37,22 @@ errors = Screen(stderr=True, highlight=False)
 
 def error(message: str) -> None:
     """Print an error message."""
-    errors.print(f"[bold red]Error[/] {escape(message)}", soft_wrap=True)
+    errors.print("[bold red]Error[/]", printable(message), soft_wrap=True)
 
 
 def warn(message: str) -> None:
     """Print a warning."""
-    errors.print(f"[yellow]Warning[/] {escape(message)}", soft_wrap=True)
+    errors.print("[yellow]Warning[/]", printable(message), soft_wrap=True)
 
 
 def info(message: str) -> None:
     """Print a message."""
-    console.print(escape(message), soft_wrap=True)
+    console.print(printable(message), soft_wrap=True)
 
 
 def heading(text: str) -> None:
     """Print a heading."""
-    console.print(f"\n[bold]{escape(text)}[/]")
+    console.print("", printable(text, "bold"), sep="\n")
 
 
 def table(

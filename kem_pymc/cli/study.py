@@ -1,4 +1,7 @@
-"""Study files: Python files that define the data, candidates, priors and model of a study."""
+"""Study files: Python files that define the data, candidates, priors and model of a study.
+
+They are run as any program, with all rights of the user: nothing in them is checked before.
+"""
 
 import runpy
 import sys

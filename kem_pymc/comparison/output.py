@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kem_pymc._system.spreadsheet import escape
+from kem_pymc._system.spreadsheet import write_table
 from kem_pymc.comparison.methods import METHODS, Method
 from kem_pymc.comparison.stored import read_results
 from kem_pymc.comparison.study import Study
@@ -89,7 +89,7 @@ class Output:
         """
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / f"{name}.csv"]
-        escape(self.tidy).to_csv(files[0], index=False)
+        write_table(self.tidy, files[0])
         parts = [f"# {name}", *heading]
         if self.figure is not None:
             files.append(folder / f"{name}.png")

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pandas as pd
 
 from kem_pymc._system.executors import Executor
-from kem_pymc._system.files import write_atomically
 from kem_pymc._system.jit.cache import PACKAGE
+from kem_pymc._system.spreadsheet import unescape, write_table
 
 #: Modules that use results but don't produce any, so that changes to them leave results unchanged.
 #: Modules that produce results import none of these.
@@ -63,7 +63,7 @@ def run_tasks[T: StoredTask](
     for number, results in executor.map_unordered(methodcaller("run"), left):
         file = left[number].file(out)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, results.to_csv(index=False).encode())
+        write_table(results, file)
         callback(left[number])
     return read_results(tasks, out)
 
@@ -72,7 +72,7 @@ def read_results(tasks: Sequence[StoredTask], out: Path) -> pd.DataFrame:
     """Return the stored results of all tasks, a row after the other."""
     files = dict.fromkeys(task.file(out) for task in tasks)
     tables = [pd.read_csv(file, keep_default_na=False, na_values=[""]) for file in files]
-    return pd.concat(tables, ignore_index=True)
+    return unescape(pd.concat(tables, ignore_index=True))
 
 
 @cache

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -21,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from kem_pymc._system.files import first_fault, write_atomically, written_by
+from kem_pymc._system.files import STRICT, first_fault, write_atomically, written_by
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
@@ -70,7 +69,7 @@ Concentration = Annotated[
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = STRICT
 
 
 class _Transform(_Strict):

@@ -1,5 +1,7 @@
-"""Reading and validation of the posteriors that ``kem fit`` wrote."""
+"""Posteriors that ``kem fit`` writes, with a hash of their content: writing, and validation."""
 
+import json
+from hashlib import sha256
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kem_pymc.errors import InputError
+from kem_pymc.evolutions.files import content_hash
 from kem_pymc.evolutions.from_posterior import DATASET, DRAW, study_settings
 from kem_pymc.kernels.pool import CandidatePool
 
@@ -25,13 +28,48 @@ VARIABLES = {
 }
 
 
+#: Attribute with the hash of the content.
+HASH = "sha256"
+
+
+def write_posterior(idata: "DataTree", path: Path) -> None:
+    """Write the posterior of an ``EvolutionModel``, with a hash of its content, to a folder."""
+    hashed = idata.copy()
+    hashed.attrs = {**idata.attrs, HASH: _hash(idata)}
+    hashed.to_zarr(path)
+
+
+def _hash(idata: "DataTree") -> str:
+    """Return a hash of all values, labels and attributes but itself."""
+    content: dict[str, Any] = {}
+    for node in idata.subtree:
+        content[node.path] = _plain({k: value for k, value in node.attrs.items() if k != HASH})
+        for name, variable in node.dataset.variables.items():
+            values = variable.values
+            if values.dtype.kind == "M":  # Zarr may keep dates in another unit, and text as another
+                values = values.astype("M8[ns]").astype(int)
+            numbers = values.dtype.kind in "biuf"
+            text = "" if numbers else "\0".join(map(str, values.flat))
+            kind = values.dtype.str if numbers else "text"
+            data = np.ascontiguousarray(values) if numbers else text.encode("utf-8", "replace")
+            digest = sha256(data).hexdigest()
+            shape = [variable.dims, variable.shape, kind]
+            content[f"{node.path}/{name}"] = [*shape, digest, _plain(variable.attrs)]
+    return content_hash(content)
+
+
+def _plain(attributes: dict[Any, Any]) -> str:
+    """Return attributes as JSON, in which files contain them."""
+    return json.dumps(attributes, sort_keys=True, default=lambda value: np.asarray(value).tolist())
+
+
 def read_posterior(path: Path) -> "DataTree":
     """Read the posterior of an ``EvolutionModel`` from the folder that ``kem fit`` wrote.
 
     Raises
     ------
     InputError
-        If the posterior can't be read, or isn't valid; the message states why.
+        If the posterior can't be read, was changed, or isn't valid; the message states why.
     """
     import xarray as xr
 
@@ -41,6 +79,8 @@ def read_posterior(path: Path) -> "DataTree":
     except Exception as error:  # for a damaged store, Zarr can raise almost any exception
         raise _unreadable(path, str(error)) from error
     try:
+        if idata.attrs.pop(HASH, None) != _hash(idata):
+            raise ValueError("it was changed after it was written")
         settings = study_settings(idata)
         pool = CandidatePool(settings["pool"], settings["dimension"])
         fault = _fault(idata, pool)

@@ -43,10 +43,13 @@ def maximise(
     model: Model,
     space: Space,
     rows: np.ndarray,
-    values: np.ndarray,
+    excluded: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray | None:
     """Return the encoded point (D,) of a space with the largest expected improvement.
+
+    The improvement is on the smallest mean at points that were evaluated: the smallest value may be
+    small by chance.
 
     Quasi-random points, and points around the best ones, are tried first, and the best few of them
     with all combinations of categories, unless these are many. From the best of these, local
@@ -58,23 +61,24 @@ def maximise(
     model : Model
     space : Space
     rows : ndarray, shape (n, D)
-        Points that were evaluated, which aren't returned.
-    values : ndarray, shape (n,)
-        Their values.
+        Points that were evaluated.
+    excluded : ndarray, shape (m, D)
+        Points that aren't returned.
     rng : numpy.random.Generator
 
     Returns
     -------
     ndarray or None
-        None if all points that were tried were evaluated before.
+        None if all points that were tried are excluded.
     """
+    expected, _ = model.predict(rows)
 
     def height(points: np.ndarray) -> np.ndarray:
         mean, variance = model.predict(points)
-        return log_expected_improvement(mean, np.sqrt(variance), float(values.min()))
+        return log_expected_improvement(mean, np.sqrt(variance), float(expected.min()))
 
     numeric = space.numeric
-    leaders = rows[np.argsort(values, kind="stable")[:BEST]]
+    leaders = rows[np.argsort(expected, kind="stable")[:BEST]]
     around = np.repeat(leaders, AROUND, axis=0)
     around[:, numeric] += NEAR * rng.normal(size=(len(around), numeric.sum()))
     tried = np.concatenate([space.sobol(SPREAD, rng), space.nearest(around)])
@@ -88,9 +92,9 @@ def maximise(
         nearest = space.nearest(np.array(climbed))
         tried = np.concatenate([nearest, tried[order]])
         order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
-    evaluated = {row.tobytes() for row in rows}
+    gone = {row.tobytes() for row in excluded}
     for i in order:
-        if tried[i].tobytes() not in evaluated:
+        if tried[i].tobytes() not in gone:
             return tried[i]
     return None
 

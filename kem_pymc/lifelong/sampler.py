@@ -1,5 +1,6 @@
 """Samplers for Optuna with which studies are tasks, and later ones learn from earlier ones."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from kem_pymc.lifelong.maximise import Model, maximise
-from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.space import Space, check_exact
 
 #: Attribute of a study with its number among the tasks, from 1 on.
 TASK = "kem_pymc:task"
@@ -46,8 +47,9 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 #: Number of random points, one of which is to be new.
 DRAWS = 256
 
-#: Largest number of points of a space that are looked through if all of these are known.
-POINTS = 4096
+#: Largest number of points of a space that are looked through if all of these are known, and how
+#: many times as many as the known ones they may be.
+POINTS, SHARE = 4096, 16
 
 
 class StudySampler(BaseSampler):
@@ -75,7 +77,8 @@ class StudySampler(BaseSampler):
     Raises
     ------
     InputError
-        If an option isn't a whole number, or is too small.
+        If an option isn't a whole number, or is too small. When a point is asked for: if a
+        parameter has whole numbers beyond 2^53.
     """
 
     def __init__(
@@ -138,6 +141,49 @@ class StudySampler(BaseSampler):
                 study = optuna.load_study(study_name=summary.study_name, storage=self.storage)
                 self._studies.setdefault((summary.user_attrs[TASK], summary.study_name), study)
 
+    def best(self, study: Study) -> tuple[dict[str, Any], float]:
+        """Return the parameters that the model expects to be the best ones tried, and their value.
+
+        Where evaluations are noisy, ``study.best_value`` is the luckiest of them, and better than
+        the function is anywhere. The model's mean at a point takes account of all evaluations.
+
+        Parameters
+        ----------
+        study : optuna.Study
+
+        Returns
+        -------
+        parameters : dict
+            Those of a completed trial.
+        value : float
+            Expected value there, as evaluations have it. If there is no model, since all
+            evaluations are equal or trials have no parameters in common, it is the best value.
+
+        Raises
+        ------
+        InputError
+            If the study has several objectives, or no trial with a finite value.
+        """
+        self.learn(study)
+        sign = self._sign(study)
+        trials = [trial for trial in study.get_trials() if np.isfinite(_value(trial))]
+        if not trials:
+            raise InputError(
+                f"No trial of the study {study.study_name} has a value. Optimise it first."
+            )
+        if ranges := self._search_space([study]):
+            space = Space(ranges)
+            with ASKING:
+                tasks = _informative([self._task(s, space) for s in [*self._earlier(study), study]])
+                model = self._model(tasks, self._rng(study, len(study.get_trials(deepcopy=False))))
+            if model is not None:
+                rows = space.encode([trial.params for trial in trials])
+                mean, _ = model.predict(rows)
+                place = int(np.argmin(mean))
+                return trials[place].params, sign * tasks[-1].value_of(float(mean[place]))
+        lucky = min(trials, key=lambda trial: sign * _value(trial))
+        return lucky.params, _value(lucky)
+
     # --- Optuna's interface -----------------------------------------------------------------------
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
@@ -153,22 +199,36 @@ class StudySampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the next point; nothing if all were tried, and the study stops."""
+        """Return the next point; nothing if all were tried, and the study stops with a warning.
+
+        It doesn't stop if trials have other parameters, whose values differ at the same point.
+        """
         if not search_space:
             return {}
         space = Space(search_space)
+        others = any(
+            name not in search_space and not one.single()
+            for each in study.get_trials(deepcopy=False)
+            for name, one in each.distributions.items()
+        )
         with ASKING:
             tasks = [self._task(task, space) for task in [*self._earlier(study), study]]
             row = self.propose(
                 tasks,
                 space,
                 space.encode(self._running(study, trial, space)),
-                np.random.default_rng([self.seed, study.user_attrs[TASK], trial.number]),
+                self._rng(study, trial.number),
+                repeat=others,
             )
             if row is not None:
                 point = space.decode(row)
                 self._proposed[study.study_name, trial.number] = point
                 return point
+        warnings.warn(
+            f"All points of {', '.join(search_space)} were tried in study {study.study_name}: this "
+            "trial repeats one, and the study stops. Give larger ranges to go on.",
+            stacklevel=2,
+        )
         with suppress(RuntimeError):  # outside of Study.optimize
             study.stop()
         return {}
@@ -192,6 +252,7 @@ class StudySampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         """Return a random value of a parameter that isn't in the search space."""
+        check_exact(param_name, param_distribution)
         place = [self.seed, study.user_attrs[TASK], trial.number, crc32(param_name.encode())]
         (seed,) = np.random.SeedSequence(place).generate_state(1).tolist()
         return RandomSampler(seed).sample_independent(study, trial, param_name, param_distribution)
@@ -223,15 +284,33 @@ class StudySampler(BaseSampler):
         content = space.distributions, [trial.number for trial in trials]
         stored, task = self._tasks.get(key, (None, None))
         if task is None or stored != content:
-            sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-            values = np.array([_value(trial) for trial in trials], dtype=float)
-            task = Task(space.encode([trial.params for trial in trials]), sign * values)
+            values = self._sign(study) * np.array([_value(trial) for trial in trials], dtype=float)
+            task = Task(space.encode([trial.params for trial in trials]), values)
             self._tasks[key] = content, task
         return task
 
+    def _sign(self, study: Study) -> float:
+        """Return -1 if a study is maximised, by which its values are multiplied."""
+        return -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+
+    def _rng(self, study: Study, number: int) -> np.random.Generator:
+        """Return the generator for a trial of a study."""
+        return np.random.default_rng([self.seed, study.user_attrs[TASK], number])
+
+    @one_blas_thread()  # matrices are small
+    def _model(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model | None:
+        """Return a model of the last task; None if its values are equal, or none is wanted."""
+        return self.fit(tasks, rng) if tasks[-1].varies else None
+
     @one_blas_thread()  # matrices are small
     def propose(
-        self, tasks: Sequence[Task], space: Space, running: np.ndarray, rng: np.random.Generator
+        self,
+        tasks: Sequence[Task],
+        space: Space,
+        running: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        repeat: bool = False,
     ) -> np.ndarray | None:
         """Return the point of the last task to evaluate next.
 
@@ -242,28 +321,29 @@ class StudySampler(BaseSampler):
         running : ndarray, shape (m, D)
             Encoded points whose values aren't known yet.
         rng : numpy.random.Generator
+        repeat : bool
+            Whether points are tried again once all were.
 
         Returns
         -------
         ndarray, shape (D,), or None
             None if all points of the space were tried.
         """
-        current = tasks[-1]
-        tasks = [*(task for task in tasks[:-1] if task.varies), current]
-        seen = np.concatenate([current.rows, running])
+        tasks = _informative(tasks)
+        seen = np.concatenate([tasks[-1].rows, running])
+        excluded = seen
+        if repeat and len({row.tobytes() for row in seen}) >= space.count:
+            excluded = seen[:0]
         if len(seen) < self.n_startup_trials:
-            return self.startup(tasks, space, seen, rng)
-        # Where all values are equal, nothing is better than chance.
-        model = self.fit(tasks, rng) if current.varies else None
-        if model is None:
-            return new_point(space, seen, rng)
-        y = current.y
+            return self.startup(tasks, space, excluded, rng)
+        model = self._model(tasks, rng)
+        if model is None:  # nothing is better than chance
+            return new_point(space, excluded, rng)
         for row in running:
             expected, _ = model.predict(row[None])
-            y = np.append(y, expected)
             model = model.observe(row, float(expected[0]))
-        best = maximise(model, space, seen, y, rng)
-        return new_point(space, seen, rng) if best is None else best
+        best = maximise(model, space, seen, excluded, rng)
+        return new_point(space, excluded, rng) if best is None else best
 
 
 class LifelongSampler(StudySampler):
@@ -352,8 +432,8 @@ def new_point(space: Space, seen: np.ndarray, rng: np.random.Generator) -> np.nd
     for row in space.draw(DRAWS, rng):
         if row.tobytes() not in evaluated:
             return row
-    # Some points may be rare, as large numbers with a logarithm are.
-    every = space.every(POINTS)
+    # Some points may be rare, as large numbers with a logarithm are, or nearly all are known.
+    every = space.every(max(POINTS, SHARE * len(seen)))
     rows = space.draw(POINTS, rng) if every is None else rng.permutation(every)
     return next((row for row in rows if row.tobytes() not in evaluated), None)
 
@@ -375,6 +455,11 @@ def unfinished(study: Study) -> list[Trial]:
     """
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     return [Trial(study, trial._trial_id) for trial in running]
+
+
+def _informative(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks without the earlier ones whose values are equal."""
+    return [*(task for task in tasks[:-1] if task.varies), tasks[-1]]
 
 
 def _has_point(trial: FrozenTrial, space: Space) -> bool:

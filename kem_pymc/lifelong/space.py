@@ -19,6 +19,11 @@ from optuna.distributions import (
 )
 from scipy.stats import qmc
 
+from kem_pymc.errors import InputError
+
+#: Whole numbers up to this size are exact in floats, as which Optuna stores them.
+EXACT = 2**53
+
 
 class _Number:
     """A number in a range: its place in the range, or in that of its logarithm, is one column."""
@@ -106,6 +111,24 @@ class _Choice:
         return np.minimum((uniform * self.count).astype(int), self.count - 1)
 
 
+def check_exact(name: str, distribution: BaseDistribution) -> None:
+    """Check that the numbers of a parameter can be told apart.
+
+    Raises
+    ------
+    InputError
+        If whole numbers are beyond 2^53.
+    """
+    if isinstance(distribution, IntDistribution):
+        low, high = distribution.low, distribution.high
+        if max(-low, high) > EXACT:
+            exact = f"a number from 0 to {high - low} and add it to {low}"
+            raise InputError(
+                f"{name} has whole numbers from {low} to {high}, and Optuna rounds those beyond "
+                f"2^53. Suggest {exact if high - low <= EXACT else 'a float'}."
+            )
+
+
 class Space:
     """A search space of numbers and categories.
 
@@ -113,10 +136,17 @@ class Space:
     ----------
     distributions : mapping of str to optuna.distributions.BaseDistribution
         Parameters with at least two values, by name.
+
+    Raises
+    ------
+    InputError
+        As in :func:`check_exact`.
     """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
+        for name, distribution in self.distributions.items():
+            check_exact(name, distribution)
         self.dimensions: list[_Number | _Choice] = [
             _Choice(one) if isinstance(one, CategoricalDistribution) else _Number(one)  # type: ignore[arg-type]
             for one in self.distributions.values()
@@ -172,9 +202,14 @@ class Space:
             ]
         )
 
+    @property
+    def count(self) -> float:
+        """Number of points."""
+        return math.prod(dim.count for dim in self.dimensions)
+
     def every(self, at_most: int) -> np.ndarray | None:
         """Return all points as rows (n, D); None if there are more than `at_most`."""
-        if math.prod(dim.count for dim in self.dimensions) > at_most:
+        if self.count > at_most:
             return None
         return self._rows(list(product(*(dim.every() for dim in self.dimensions))))
 

@@ -43,6 +43,15 @@ class Task:
             return normalised(np.where(failed, np.nanmax(self.values), self.values))
         return normalised(failed.astype(float))
 
+    def value_of(self, y: float) -> float:
+        """Return the value of the function of which y is the normalised one.
+
+        It is interpolated between the values of the evaluations, and isn't beyond them.
+        """
+        known = ~np.isnan(self.values)
+        order = np.argsort(self.values[known], kind="stable")
+        return float(np.interp(y, self.y[known][order], self.values[known][order]))
+
     @property
     def varies(self) -> bool:
         """Whether there is something to learn: two values that differ."""

@@ -9,8 +9,10 @@ numbers, given by candidate, or for all base kernels and for all interactions. D
 depend on population parameters (:func:`kem_pymc.population_parameter`), which all clusters share.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal
@@ -24,6 +26,7 @@ from pytensor.tensor.variable import TensorVariable
 from kem_pymc._system.display import Display, Displayed, Listing
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR
+from kem_pymc.kernels.base import base_kernels
 from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.compilation import compile_priors
@@ -46,6 +49,9 @@ from kem_pymc.priors.population import (
     population_parameter,
     with_values,
 )
+
+#: Entries of a table that aren't priors of hyperparameters, or probabilities of candidates.
+FIELDS = ("noise", "noise_without_parent", "stay", "scaling", "noise_floor")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,15 +135,18 @@ class Priors(Displayed):
         Raises
         ------
         InputError
-            If a value isn't valid, e.g. a prior isn't a scalar PyMC distribution.
+            If a value isn't valid, e.g. a prior isn't a scalar PyMC distribution, or a name is none
+            of a hyperparameter or, in `enter`, of a candidate. Kernels of your own have to be
+            registered before.
         """
         given = {**(entries or {}), **kinds}
-        fields: dict[str, Any] = {
-            name: given.pop(name)
-            for name in ("noise", "noise_without_parent", "stay", "scaling", "noise_floor")
-            if name in given
-        }
-        fields["enter"] = {**self.enter, **given.pop("enter", {})}
+        fields: dict[str, Any] = {name: given.pop(name) for name in FIELDS if name in given}
+        enter = given.pop("enter", {})
+        for name in {*given} - {*self.hyperparameters}:
+            _check_entry(name)
+        for name in {*enter} - {*self.enter, "base kernel", "interaction"}:
+            _check_candidate(name)
+        fields["enter"] = {**self.enter, **enter}
         return replace(self, hyperparameters={**self.hyperparameters, **given}, **fields)
 
     def without_parent(self) -> "Priors":
@@ -412,4 +421,66 @@ class Priors(Displayed):
             enter=data["enter"],
             scaling=data["scaling"],
             noise_floor=data.get("noise_floor", NOISE_FLOOR),  # missing in older files
+        )
+
+
+def _check_entry(name: str) -> None:
+    """Check that an entry is the prior of hyperparameters, which may be none of a pool's.
+
+    Raises
+    ------
+    InputError
+        If it would never be used.
+    """
+    if _applies(name):
+        return
+    owner, point, kind = str(name).rpartition(".")
+    kinds = ["amplitude", *dict.fromkeys(k for one in base_kernels() for k in one.hyperparameters)]
+    close = get_close_matches(kind, kinds if point else [*kinds, *FIELDS, "enter"], 1)
+    near = [f"{owner}{point}{one}" for one in close]
+    meant = next((one for one in near if one in (*FIELDS, "enter") or _applies(one)), None)
+    raise InputError(
+        f"No hyperparameter is called {name!r}, so that its prior would never be used. "
+        + (
+            f"Did you mean {meant!r}?"
+            if meant
+            else f"Give a kind ({', '.join(kinds)}), alone or after a base kernel or candidate "
+            "that has it, as in SE.lengthscale and LIN0 x PER0.amplitude."
+        )
+    )
+
+
+def _applies(name: str) -> bool:
+    """Return whether an entry is found by :meth:`Priors.of` for some hyperparameter."""
+    owner, point, kind = str(name).rpartition(".")
+    if not point:
+        return kind == "amplitude" or any(kind in one.hyperparameters for one in base_kernels())
+    for kernel in base_kernels():
+        tied = kernel.tied and re.fullmatch(rf"{kernel.tied}\d+@\d+", owner)
+        if kind in kernel.hyperparameters and (owner == kernel.name or tied):
+            return True
+    try:
+        candidate = Candidate.parse(owner.split(".")[0])
+    except InputError:
+        return False
+    own = [*candidate.hyperparameters, *(h for _, named in candidate.by_factor for h in named)]
+    return name in {each for h in own for each in (h.name, f"{candidate}.{h.kind}")}
+
+
+def _check_candidate(name: str) -> None:
+    """Check that a candidate has a name as it is printed.
+
+    Raises
+    ------
+    InputError
+        If it hasn't: its inclusion probability would never be used.
+    """
+    try:
+        printed = str(Candidate.parse(str(name)))
+    except InputError:
+        printed = ""
+    if printed != name:
+        raise InputError(
+            f"No candidate is called {name!r}, so that its inclusion probability would never be "
+            f"used. Give {printed or 'base kernel, interaction, or a candidate such as SE0'}."
         )

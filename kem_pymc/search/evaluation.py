@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
+from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt
 from scipy.special import logsumexp
 
+from kem_pymc._system.files import STRICT
+from kem_pymc.data.validation import LARGEST
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY, Fit, aic, bic, fit, thinned
 from kem_pymc.gp.laplace import curvature_at, log_volume
@@ -48,6 +51,29 @@ PERIODS, PEAKS = 5, 2
 
 #: The candidate that stands for a constant mean.
 MEAN = Candidate()
+
+
+class _Mode(BaseModel, allow_inf_nan=True):
+    model_config = STRICT
+    values: list[Annotated[float, Field(ge=-LARGEST, le=LARGEST)]]
+    log_likelihood: float
+    log_prior: float
+    evaluations: NonNegativeInt
+    converged: bool
+    part: NonNegativeInt
+    score: Annotated[float, Field(le=1e300)]  # minus infinity, but not NaN
+
+
+class _Line(BaseModel):
+    """What a line of the file of a search contains of an evaluation."""
+
+    model_config = STRICT
+
+    expression: str
+    modes: Annotated[list[_Mode], Field(min_length=1)]
+    gradients: NonNegativeInt
+    seconds: NonNegativeFloat
+    elapsed: NonNegativeFloat
 
 
 class Optimum(NamedTuple):
@@ -131,18 +157,19 @@ class Evaluation:
 
         Raises
         ------
-        ValueError, TypeError or LookupError
+        ValueError
             If it isn't one.
         """
-        expression = Composition.parse(line["expression"], dimension)
+        kept = _Line.model_validate(line).model_dump()
+        expression = Composition.parse(kept["expression"], dimension)
         size, modes = len(coordinates_of(expression, dimension)), []
-        for mode in line["modes"]:
+        for mode in kept["modes"]:
             part, score = mode.pop("part"), mode.pop("score")
             values = np.array(mode.pop("values"), dtype=float)
             if len(values) != size:
                 raise ValueError("another number of values")
             modes.append(Optimum(Fit(values, **mode), part, score))
-        return cls(**{**line, "expression": expression, "modes": tuple(modes)})
+        return cls(**{**kept, "expression": expression, "modes": tuple(modes)})
 
 
 #: A model that a search evaluated.

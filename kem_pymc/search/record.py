@@ -89,7 +89,7 @@ class Record[E: Evaluated]:
 
         Raises
         ------
-        OSError
-            If the file can't be written.
+        InputError
+            If the file can't be written; see :meth:`kem_pymc._system.folder.Log.add`.
         """
         self._log.add([evaluation.to_line() for evaluation in evaluations])

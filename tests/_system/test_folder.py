@@ -32,6 +32,23 @@ def test_events_are_kept_and_a_torn_last_line_is_removed(tmp_path):
     refused(lambda: log.add([{"n": 9}]), "Something else has written")
 
 
+def test_a_part_of_a_line_is_taken_back(tmp_path, monkeypatch):
+    """If it stayed, the next line would be damaged, and the size of the file another."""
+    log = Log(tmp_path / "log", number)
+    log.add([{"n": 1}])
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)  # once all is in the file
+        refused(lambda: log.add([{"n": 2}]), "No space left on device", "is as it was")
+    log.add([{"n": 3}])
+    assert Log(tmp_path / "log", number).events == [1, 3]
+    (tmp_path / "folder").mkdir()
+    refused(lambda: Log(tmp_path / "folder", number), "can't be read")
+
+
 @pytest.mark.parametrize("line", ["{}", "[]", "nonsense", '{"n": "x"}', "[" * 100_000])
 def test_a_damaged_line_is_named(tmp_path, line):
     (tmp_path / "log").write_text('{"n": 1}\n' + line + '\n{"n": 3}\n')

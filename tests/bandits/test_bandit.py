@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kem_pymc.bandits import (
     Bandit,
@@ -19,6 +22,8 @@ from kem_pymc.bandits import (
 )
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior
+from tests.mutations import mutated, written
+from tests.refusals import refused
 
 X = np.linspace(0, 1, 120)
 LENGTHSCALES = (0.08, 0.15, 0.3, 0.6)
@@ -47,7 +52,7 @@ def functions():
     return drawn(COMPONENTS, 5)
 
 
-def play(bandit, functions, rounds, seed=0):
+def play(bandit, functions, rounds, seed=0, noise=0.03):
     """Return the regrets of rounds."""
     rng = np.random.default_rng(seed)
     total = functions.sum(axis=0)
@@ -55,7 +60,7 @@ def play(bandit, functions, rounds, seed=0):
     for _ in range(rounds):
         x = bandit.ask()
         place = int(np.argmin(np.abs(X - x[0])))
-        bandit.tell(x, functions[:, place] + 0.03 * rng.normal(size=len(functions)))
+        bandit.tell(x, functions[:, place] + noise * rng.normal(size=len(functions)))
         regrets.append(total.max() - total[place])
     return np.array(regrets)
 
@@ -89,16 +94,17 @@ def test_the_largest_confidence_bound_is_chosen(policy, direction, functions):
 def test_improvement_policies_against_simulation(functions):
     """The next choices have the largest simulated improvement, or probability of one."""
     rng = np.random.default_rng(1)
+    components = [process(own, 0.25) for own in LENGTHSCALES]
     for policy in ("ei", "mpi"):
-        bandit = Bandit(Points(X), COMPONENTS, Weighted(4), policy)
-        play(bandit, functions, 6)
+        bandit = Bandit(Points(X), components, Weighted(4), policy)
+        play(bandit, functions, 6, noise=0.5)
         mean, variance = bandit.posterior(X)
         drawn = mean[:, None] + np.sqrt(variance)[:, None] * rng.normal(size=(120, 40_000))
-        gain = drawn - bandit.best[1]
         if policy == "ei":
-            height = np.maximum(gain, 0).mean(axis=1)
+            height = np.maximum(drawn - bandit.best[1], 0).mean(axis=1)
         else:
-            height = (gain > 0.01 * bandit.values.std()).mean(axis=1)
+            ahead = bandit.values.max() + 0.01 * bandit.values.std()
+            height = (drawn > ahead).mean(axis=1)
         chosen = int(np.argmin(np.abs(X - bandit.ask()[0])))
         assert height[chosen] > 0.97 * height.max()
 
@@ -181,20 +187,61 @@ def test_missing_observations_and_the_datatree(functions):
     rounds = bandit.to_datatree()["rounds"].to_dataset()
     assert rounds["components"].shape == (4, 4)
     assert rounds["value"].values[1] == 7.0
-    assert bandit.best[1] == 7.0
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_best_point_has_the_best_posterior_mean(direction, functions):
+    """By the dense formula; a round with a missing component may be it, a lucky value may not."""
+    noise, sign = 0.25, 1 if direction == "maximize" else -1
+    components = [process(own, noise) for own in LENGTHSCALES]
+    bandit = Bandit(Points(X), components, Weighted(4), direction=direction)
+    refused(lambda: bandit.best, "Nothing was observed yet")
+    rng = np.random.default_rng(0)
+    x = np.append(rng.choice(X, 31), X[np.argmin(sign * functions.sum(axis=0))])
+    y = functions[:, np.searchsorted(X, x)].T + 0.5 * rng.normal(size=(32, 4))
+    y[:16, 0], y[-1] = np.nan, sign * np.abs(y).max() / 2
+    for at, seen in zip(x, y, strict=True):
+        bandit.tell([at], seen)
+    mean = np.zeros(32)
+    for own, seen in zip(LENGTHSCALES, y.T, strict=True):
+        there = ~np.isnan(seen)
+        k = np.exp(-0.5 * ((x[:, None] - x[there]) / own) ** 2)
+        mean += k @ np.linalg.solve(k[there] + noise * np.eye(there.sum()), seen[there])
+    best, value = bandit.best
+    assert best == x[np.argmax(sign * mean)] != x[-1] == x[np.nanargmax(sign * y.sum(axis=1))]
+    assert value == pytest.approx(sign * (sign * mean).max(), rel=1e-9)
+
+
+@pytest.mark.parametrize("policy", ["d-gpucb", "ei"])
+def test_the_best_value_is_not_above_the_truth(policy):
+    """In eight games each with much noise; the luckiest values are 2 above it."""
+    components = [process(own, 0.25) for own in LENGTHSCALES]
+    above = []
+    for trial in range(8):
+        functions = drawn(components, [7, trial])
+        bandit = Bandit(Points(X), components, Weighted(4), policy, seed=trial)
+        play(bandit, functions, 30, seed=trial, noise=0.5)
+        x, value = bandit.best
+        above.append(value - functions[:, np.argmin(np.abs(X - x))].sum())
+    assert abs(np.mean(above)) < 0.4
 
 
 def test_nothing_is_written_of_what_is_refused(tmp_path):
     bandit = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
     for call, message in [
         (lambda: bandit.tell([0.0], [1.0, 2.0]), "2 components"),
-        (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]), "isn't finite"),
+        (
+            lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]),
+            "observations contain a missing, infinite",
+        ),
+        (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, 1e308]), "observations contain a missing"),
+        (lambda: bandit.tell([0.0, 0.0], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),
         (lambda: bandit.tell([0.0]), "Nothing was observed"),
-        (lambda: bandit.tell([0.0], value=1.0), "learns from components only"),
-        (lambda: bandit.tell([0.0], ["a", 2, 3, 4]), "components aren't numbers"),
+        (lambda: bandit.tell([0.0], value=1.0), "Give components, or use gp-ucb"),
+        (lambda: bandit.tell([0.0], ["a", 2, 3, 4]), "observations aren't all numbers"),
         (lambda: bandit.tell(["a"], [1, 2, 3, 4]), "coordinates of the point aren't all numbers"),
         (lambda: bandit.tell([0.00001], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),
-        (lambda: bandit.best, "No value"),
+        (lambda: bandit.best, "Nothing was observed"),
     ]:
         with pytest.raises(InputError, match=message):
             call()
@@ -205,6 +252,80 @@ def test_nothing_is_written_of_what_is_refused(tmp_path):
         own.tell([0.0], [1.0, 2.0, 3.0, 5.0])
     lines = (tmp_path / "exact" / "events.jsonl").read_text().splitlines()
     assert [json.loads(line)["value"] for line in lines] == [10.0]
+
+
+def test_what_cannot_be_written_is_not_applied(tmp_path, monkeypatch):
+    """A full disk, after half a line, and a second writer: memory and file stay the same."""
+    bandit = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
+    bandit.tell(X[:1], np.ones(4))
+    file = tmp_path / "events.jsonl"
+    whole, before = file.read_bytes(), bandit.posterior(X)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        for call in (bandit.ask, lambda: bandit.tell(X[1:2], np.ones(4))):
+            refused(call, str(file), "No space left on device", "is as it was")
+    with bandit._folder.locked():
+        refused(lambda: bandit.tell(X[1:2], np.ones(4)), "Another process writes to")
+    assert file.read_bytes() == whole
+    assert (len(bandit.rounds), bandit.pending) == (1, [])
+    np.testing.assert_array_equal(bandit.posterior(X), before)
+    x = bandit.ask()
+    bandit.tell(x, np.ones(4))
+    again = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
+    assert [own.x for own in again.rounds] == [X[0], x]
+    again.tell(x, np.ones(4))
+    refused(bandit.ask, "Something else has written to")
+    assert len(bandit.pending) == 0
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """The folder of a bandit with a missing observation, and a point that was asked for."""
+    folder = tmp_path_factory.mktemp("played")
+    bandit = Bandit(Points(X), COMPONENTS[:2], Weighted(2), out=folder)
+    for second in (0.5, None):
+        bandit.tell(bandit.ask(), [1.0, second])
+    bandit.ask()
+    return folder
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.data())
+def test_a_changed_line_is_refused_or_a_round_that_may_be(played, data):
+    """Other types, points outside the space, numbers of 1e308, entries too many or too few."""
+    file = played / "events.jsonl"
+    whole = file.read_bytes()
+    lines = whole.splitlines()
+    place = data.draw(st.integers(0, len(lines) - 1))
+    lines[place] = written(data.draw(mutated(json.loads(lines[place]))))
+    refusal = ""
+    try:
+        file.write_bytes(b"\n".join(lines) + b"\n")
+        bandit = Bandit(Points(X), COMPONENTS[:2], Weighted(2), out=played)
+    except InputError as error:
+        refusal = str(error)
+    finally:
+        file.write_bytes(whole)
+    if refusal:
+        assert refusal.startswith(f"Line {place + 1} of {file} is damaged.")
+        return
+    for x in [*bandit.pending, *(own.x for own in bandit.rounds)]:
+        assert x.shape == (1,)
+        assert x[0] in X
+    for own in bandit.rounds:
+        assert own.components.shape == (2,)
+        assert not (np.abs([*own.components, own.value]) > 1e12).any()
+    assert np.isfinite(bandit.posterior(X)).all()
 
 
 def test_options_that_are_refused():

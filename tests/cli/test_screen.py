@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from kem_pymc._system.display import SYMBOLS, Display, Listing
+from kem_pymc._system.progress import Progress
 from kem_pymc.cli import screen
 from kem_pymc.cli.screen import broken, wrapped
 from kem_pymc.data.scaling import Scaling
@@ -38,6 +40,24 @@ def test_messages_say_whether_a_transform_may_help(cohort, capsys):
     shown = capsys.readouterr()
     assert shown.out == f"The modelled quantity is log({positive.target}).\n"
     assert not shown.err
+
+
+def test_control_characters_in_names_are_symbols(capsys):
+    """A title of the window, colours, text from right to left; markup and emojis are text, too."""
+    name = "\x1b]0;title\x07\x1b[31mred\x9b2K\rgone\x7f \u202eleft\u2066 [bold]b[/] :x:"
+    shown = "␛]0;title␇␛[31mred�2K␍gone␡ �left� [bold]b[/] :x:"
+    display = Display(name, {name: name}, [Listing([name], [[name]], title=name)], [name])
+    with Progress("users") as bars:
+        for show in (screen.error, screen.warn, screen.info, screen.heading, bars.info):
+            show(name)
+            printed = "".join(capsys.readouterr())
+            assert shown in printed
+            assert not any(ord(character) in SYMBOLS for character in printed)
+    console = Console(file=StringIO(), width=300)
+    console.print(display.rich())
+    text = console.file.getvalue()
+    assert text.count(shown) == 7
+    assert not any(ord(character) in SYMBOLS for character in text)
 
 
 @pytest.mark.parametrize("width", [200, 80])

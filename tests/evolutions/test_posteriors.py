@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numcodecs import Zstd
 
-from kem_pymc.evolutions.posteriors import VARIABLES, read_posterior
+from kem_pymc.evolutions.posteriors import HASH, VARIABLES, read_posterior, write_posterior
 from kem_pymc.kernels.pool import CandidatePool
 from tests.diagnostics.conftest import POOL, mixing, posterior_of
 from tests.refusals import refused
@@ -34,7 +34,7 @@ def stored(tree, path, **changes):
     found["posterior"] = found["posterior"].to_dataset().assign(changes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Zarr's, of its own format
-        found.to_zarr(path)
+        write_posterior(found, path)
     return path
 
 
@@ -71,6 +71,31 @@ def test_missing_folders_and_labels_are_refused(tree, tmp_path):
     other["posterior"] = changed.assign(inclusion=others)
     path = stored(other, tmp_path / "p.zarr")
     refused(lambda: read_posterior(path), "labels of candidate aren't those of its settings")
+
+
+def test_what_was_changed_is_refused(tree, tmp_path):
+    """Values that may be, a chunk that Zarr would fill, an attribute, and the hash itself."""
+    dates = np.array(["2024-01-01", "2024-02-01"], "M8[D]")  # Zarr keeps them in another unit
+    own = tree.copy()
+    own["posterior"] = tree["posterior"].to_dataset().assign_coords(user=dates)
+    own["posterior"].attrs["sampling_time"] = 1.5
+    path = stored(own, tmp_path / "p.zarr")
+    assert HASH not in read_posterior(path).attrs
+    chunk, top = next(path.glob("posterior/noise/c/*/*/*/*")), path / "zarr.json"
+    whole, text = chunk.read_bytes(), top.read_text()
+    assert "1.5" in text
+
+    def changed():
+        refused(lambda: read_posterior(path), str(path), "it was changed after it was written")
+
+    chunk.write_bytes(Zstd().encode((np.frombuffer(Zstd().decode(whole)) * 2).tobytes()))
+    changed()
+    chunk.unlink()
+    refused(lambda: read_posterior(path), "can't be read")
+    chunk.write_bytes(whole)
+    for other in (text.replace("1.5", "2.5"), text.replace(HASH, "other")):
+        top.write_text(other)
+        changed()
 
 
 @pytest.mark.parametrize("code", [0xD800, 0x110000, 0x80FEFF12])  # none stands for a character

@@ -13,9 +13,12 @@ from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from kem_pymc.gp.posterior import Posterior
+from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.lifelong import LifelongSampler, unfinished
 from kem_pymc.lifelong import sampler as module
 from kem_pymc.lifelong.sampler import TASK, StudySampler
+from kem_pymc.lifelong.tasks import normalised
 from tests.refusals import refused
 from tests.runs.runs import in_child
 
@@ -113,6 +116,48 @@ def test_failed_pruned_enqueued_and_added_trials():
     assert values[-1] == 0.25
 
 
+class SmoothSampler(StudySampler):
+    """A Gaussian process with much noise."""
+
+    def fit(self, tasks, rng):
+        values = {"SE0.amplitude": 1.0, "SE0.lengthscale": 0.3}
+        return Posterior.of(GaussianProcess.of("SE0", values, 1.0), tasks[-1].rows, tasks[-1].y)
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_the_best_point_has_the_best_posterior_mean(direction):
+    """By the dense formula; the luckiest evaluation, a failed and a running trial aren't it."""
+    sign = -1 if direction == "maximize" else 1
+    sampler = SmoothSampler(seed=1)
+    study = optuna.create_study(sampler=sampler, direction=direction)
+    refused(lambda: sampler.best(study), "No trial of the study", "Optimise it first")
+    rng = np.random.default_rng(0)
+    x = rng.random(40)
+    values = sign * ((x - 0.3) ** 2 + 0.2 * rng.normal(size=40))
+    values[np.argmax(np.abs(x - 0.3))] = lucky = -sign * 0.6
+    for at, value in zip(x, values, strict=True):
+        study.add_trial(
+            optuna.create_trial(
+                params={"x": at}, distributions={"x": FloatDistribution(0, 1)}, value=value
+            )
+        )
+    study.tell(study.ask(), state=TrialState.FAIL)
+    study.ask()
+    assert study.best_value == lucky
+    y = normalised(sign * values)
+    k = np.exp(-0.5 * ((x[:, None] - x) / 0.3) ** 2)
+    mean = k @ np.linalg.solve(k + np.eye(40), y)
+    order = np.argsort(y)
+    params, value = sampler.best(study)
+    assert params == {"x": x[np.argmin(mean)]}
+    exact = np.interp(mean.min(), y[order], (sign * values)[order])
+    assert value == pytest.approx(sign * exact, rel=1e-9)
+    assert abs(params["x"] - 0.3) < 0.2
+    constant = optuna.create_study(sampler=sampler)
+    constant.optimize(lambda trial: 0.0 * trial.suggest_float("x", 0, 1) + 3.0, n_trials=3)
+    assert sampler.best(constant) == (constant.trials[0].params, 3.0)
+
+
 def test_points_near_failures_are_avoided():
     """More than half of the space fails."""
     study = optuna.create_study(sampler=NearestSampler(seed=1))
@@ -147,17 +192,48 @@ def test_conditional_parameters_and_other_spaces():
 def test_single_values_copies_and_the_end_of_the_space():
     sampler = pickle.loads(pickle.dumps(NearestSampler(n_startup_trials=2)))
     study = optuna.create_study(sampler=deepcopy(sampler))
-    study.optimize(
-        lambda trial: trial.suggest_int("n", 1, 3) + len(trial.suggest_categorical("kind", ["a"])),
-        n_trials=9,
-    )
+    with pytest.warns(UserWarning, match="All points of n were tried .* the study stops"):
+        study.optimize(
+            lambda trial: (
+                trial.suggest_int("n", 1, 3) + len(trial.suggest_categorical("kind", ["a"]))
+            ),
+            n_trials=9,
+        )
     assert {point["n"] for point in points(study)} == {1, 2, 3}
     assert len(study.trials) == 4  # the last one finds no point, and stops the study
     rare = optuna.create_study(sampler=sampler)
-    space = {"n": IntDistribution(1, 4000, log=True)}
-    for n in range(1, 4000):
+    space = {"n": IntDistribution(1, 5000, log=True)}
+    for n in range(1, 5000):
         rare.add_trial(optuna.create_trial(params={"n": n}, distributions=space, value=1.0))
-    assert rare.ask(space).params == {"n": 4000}  # by chance found in one of eight attempts
+    assert rare.ask(space).params == {"n": 5000}  # by chance found in one of eight attempts
+
+
+def test_a_space_that_is_tried_goes_on_while_other_parameters_are_free():
+    """Points are repeated, the better one more often."""
+
+    def value(trial):
+        kind = trial.suggest_categorical("kind", ["a", "b", "c"])
+        return trial.suggest_float(f"x_{kind}", 0, 1) + 5 * (kind != "b")
+
+    study = optuna.create_study(sampler=NearestSampler(n_startup_trials=2))
+    study.optimize(value, n_trials=20)
+    kinds = [point["kind"] for point in points(study)]
+    assert len(kinds) == 20
+    assert set(kinds) == {"a", "b", "c"}
+    assert kinds.count("b") > 10
+
+
+@pytest.mark.parametrize("low", [2**53 - 2, -(2**60), 2**63])
+def test_whole_numbers_that_optuna_rounds_are_refused(low):
+    study = optuna.create_study(sampler=NearestSampler())
+    space = {"n": IntDistribution(low, low + 5)}
+    refused(lambda: study.ask(space), "n has whole", f"from 0 to 5 and add it to {low}")
+    refused(lambda: study.ask({"n": IntDistribution(0, 2**60)}), "Suggest a float")
+    exact = IntDistribution(2**53 - 5, 2**53)
+    study = optuna.create_study(sampler=NearestSampler())
+    for _ in range(6):
+        study.tell(study.ask({"n": exact}), 1.0)
+    assert len({point["n"] for point in points(study)}) == 6
 
 
 def test_running_trials_are_taken_into_account():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -6,6 +8,7 @@ from scipy import stats
 from kem_pymc import priors as prior_tables
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
+from kem_pymc.kernels.changes import register_changes
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors, noise_by_size
 from models.loaders import candidates
@@ -67,6 +70,26 @@ def test_the_floor_of_fits_is_stored_and_shown():
     assert dict(table.to_frame().to_numpy())["smallest noise of a fit"] == "0.001"
 
 
+DIST = pm.LogNormal.dist(0, 1)
+
+
+def test_every_entry_that_is_used_can_be_replaced(monkeypatch):
+    """Of all built-in kernels, products of them, powers, copies, and a change point."""
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    register_changes()
+    single = (f"{one.name}0" for one in base.base_kernels() if not one.tied)
+    several = ("LIN0 x PER1", "PER0 x PER0", "SE0 #2", "AFTER0@1 x PER0", "BEFORE0@1 x LIN0")
+    pool = CandidatePool(["CONST", *single, *several], 2)
+    table = prior_tables.paper()
+    for own in pool.hyperparameters:
+        assert table.replace({own.name: DIST}).of(own) is DIST
+        names = own.kind, f"{own.base}.{own.kind}", f"{own.name.split('.')[0]}.{own.kind}"
+        for name in names if own.base else names[::2]:
+            only = replace(table, hyperparameters={}).replace({name: DIST})
+            assert only.of(own) is DIST
+    assert table.replace(enter={str(c): 0.3 for c in pool}).entering(next(iter(pool))) == 0.3
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -78,6 +101,15 @@ def test_the_floor_of_fits_is_stored_and_shown():
         ({"noise_floor": np.inf}, "Give a positive number"),
         ({"noise_floor": "low"}, "Give a positive number"),
         ({"enter": {"interaction": -0.1}}, "between 0 and 1"),
+        ({"SE0.lengthscal": DIST}, r"called 'SE0.lengthscal'.* mean 'SE0.lengthscale'\?"),
+        ({"noize": DIST}, r"mean 'noise'\?"),
+        ({"SE0.period": DIST}, "after a base kernel or candidate that has it"),
+        ({"SEE.lengthscale": DIST}, "called 'SEE.lengthscale'"),
+        ({"SE.amplitude": DIST}, "called 'SE.amplitude'"),
+        ({"SE0 x LIN0.amplitude": DIST}, "called 'SE0 x LIN0.amplitude'"),
+        ({".lengthscale": DIST}, "called '.lengthscale'"),
+        ({"enter": {"LINO": 0.1}}, "called 'LINO'.* such as SE0"),
+        ({"enter": {"SE0 x LIN0": 0.1}}, "Give LIN0 x SE0"),
     ],
 )
 def test_bad_entries(change, message):

@@ -42,7 +42,18 @@ class TestFolders:
         refused(again(X, Y, seed=5), "different seed")
         refused(again(X, Y, method="boms"), "different method")
         file = tmp_path / "a" / EVALUATIONS
-        for damaged in ("{}", file.read_text().strip().replace('"values": [', '"values": [1.0, ')):
+        line = file.read_text().splitlines()[0]
+        whole = json.loads(line)
+        changed = [
+            {**whole, name: other} for name in whole for other in (None, [], {}, "x", -1e308)
+        ]
+        changed += [
+            {**whole, "modes": [{**whole["modes"][0], name: other}]}
+            for name in whole["modes"][0]
+            for other in (None, [None], "x", [1e308])
+        ]
+        more = line.replace('"values": [', '"values": [1.0, ')
+        for damaged in ("{}", more, *map(json.dumps, changed)):
             file.write_text(f"{damaged}\n")
             refused(again(X, Y), "Line 1", "damaged")
         (tmp_path / "a" / SETTINGS).write_text("no")

@@ -14,6 +14,7 @@ import kem_pymc as kem
 from kem_pymc import priors
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.posteriors import write_posterior
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.plots.report.report import report
@@ -52,7 +53,7 @@ def fitted(folder: Path, features=(FEATURE,), candidates=("LIN0", "SE0")) -> Pat
     learned.save(folder / "evolutions.json")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as the command does: zarr speaks of its own format
-        idata.to_zarr(folder / "posterior.zarr")
+        write_posterior(idata, folder / "posterior.zarr")
     settings = {
         "command": "kem fit <b>",
         "data": repr(pilots),
