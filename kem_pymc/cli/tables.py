@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 from pydantic import BaseModel, BeforeValidator, PositiveInt
 
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
 from kem_pymc.cli.options import listed
-from kem_pymc.data.cells import FILE_ROWS, Scope, place
+from kem_pymc.data.cells import FILE_ROWS, Cells, Scope, place, written
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.errors import DataWarning, InputError
@@ -89,7 +88,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
             gaps="skip" if self.skip_gaps else "error",
             missing=self.missing or "error",
         )
-        if self.time in cohort.features and not is_numeric_dtype(table[self.time]):
+        if self.time in cohort.features and Cells(table[self.time]).kind != "numbers":
             screen.info(
                 f"As a feature, {self.time} is the number of days since the user's first row."
             )
@@ -127,8 +126,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
             )
         if coming.empty:
             raise InputError(f"{path} has no rows. Give at least one future point.")
-        past_users = {str(label): label for label in past[user].unique()}
-        labels = coming[user].astype(str)
+        past_users = {written(label): label for label in Cells(past[user]).labels()[1]}
+        labels = coming[user].map(written)
         unknown = ~labels.isin(past_users).to_numpy()
         if unknown.any():
             first = unknown.argmax()
@@ -224,7 +223,10 @@ def _read_csv(path: Path, user: str | None) -> pd.DataFrame:
                 f"The columns of {path} seem to be separated by {text}. "
                 "Separate them by commas, and use points in decimal numbers."
             )
-    table = pd.read_csv(path, dtype={user: str} if user else None)
+    # Only empty cells are missing; what else is depends on what a column has (data/cells.py).
+    table = pd.read_csv(
+        path, dtype={user: str} if user else None, keep_default_na=False, na_values=[""]
+    )
     if not isinstance(table.index, pd.RangeIndex):  # pandas used columns as an index
         raise InputError(
             f"Rows of {path} have more cells than its header. Give every column a name."

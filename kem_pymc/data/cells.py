@@ -1,13 +1,17 @@
 """What one column of a table holds: its kind, and its cells as numbers, times, levels or labels.
 
-Each of these is decided here and nowhere else, so all doors of the package read a column alike.
+Each of these is decided here and nowhere else, so all doors of the package read a column alike,
+from a file or from memory.
 """
 
+import re
 import textwrap
 import warnings
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from decimal import Decimal
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,8 +25,20 @@ type Scope = Literal["pilot", "population", "new"]
 #: Names of indices whose labels are positions in a file; labels of other indices are row labels.
 FILE_ROWS = ("line", "data row")
 
+#: What stands for a missing number, in lower case: all that pandas takes for it, and what other
+#: programs write. In columns of text these are words like others.
+MARKS = frozenset(
+    [
+        *("na", "n/a", "#n/a", "#na", "#n/a n/a", "<na>", "null", "none", "nan", "-nan"),
+        *("-1.#ind", "1.#ind", "-1.#qnan", "1.#qnan", ".", "-"),
+    ]
+)
+
 #: A text column with a smaller fraction of cells that aren't numbers holds numbers with errors.
 FEW_CELLS = 0.5
+
+#: Whole numbers as text with a decimal point.
+POINT_ZERO = re.compile(r"(-?\d+)\.0+")
 
 #: Largest number of characters of a cell in an error message.
 SHOWN = 30
@@ -41,11 +57,16 @@ class Cells:
     Attributes
     ----------
     values : Series
-    missing : ndarray of bool, shape (n,)
+        The cells, but text without blanks around it, and Decimals as floats.
+    empty : ndarray of bool, shape (n,)
+        Cells without a value, which are missing in every column.
     """
 
     def __init__(self, values: pd.Series) -> None:
-        self.values, self.missing = values, values.isna().to_numpy()
+        self._given, self._type = values, values.dtype
+        if self._type.kind in "OUS":  # objects, text, categoricals
+            values = _objects(values, _trimmed)
+        self.values, self.empty = values, values.isna().to_numpy()
         self._inferred = dtypes.infer_dtype(values)
 
     @cached_property
@@ -53,35 +74,61 @@ class Cells:
         """What the column holds.
 
         Booleans, pandas' categoricals and words are categories; text that has ISO 8601 dates in all
-        cells holds dates; text that has numbers except in a few cells is meant as numbers.
+        cells holds dates; text that has numbers except in a few cells is meant as numbers. Marks
+        of missing numbers decide nothing, where there is anything else.
         """
         if dtypes.is_datetime64_any_dtype(self.values) or self._inferred == "date":
             return "dates"
         if dtypes.is_timedelta64_dtype(self.values):
             return "durations"
-        if isinstance(self.values.dtype, pd.CategoricalDtype) or self._inferred == "boolean":
+        if isinstance(self._type, pd.CategoricalDtype) or self._inferred == "boolean":
             return "categories"
         if self._numeric:
             return "numbers"
-        given, wrong = self.values[~self.missing], self._wrong.sum()
-        if not self._text or not wrong:
+        if not self._text:
             return "other"
+        given, wrong = self.values[~self.empty & ~self.marks], self._wrong.sum()
         if wrong < FEW_CELLS * len(given):
             return "numbers"
-        if wrong == len(given) and _iso_dates(given).notna().all():
+        if wrong and wrong == len(given) and _iso_dates(given).notna().all():
             return "dates"
-        words = all(isinstance(cell, str | int | float) for cell in given)
+        words = all(isinstance(cell, str | int | float) for cell in self.values[~self.empty])
         return "categories" if words else "other"
+
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """Mask of the cells of text that stand for missing numbers."""
+        if not self._text:
+            return np.zeros(len(self.values), dtype=bool)
+        text = (isinstance(cell, str) and cell.lower() in MARKS for cell in self.values)
+        return np.fromiter(text, dtype=bool, count=len(self.values))
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Mask of the cells that are missing: empty ones and, unless it has words, marks."""
+        return self.empty if self.kind == "categories" else self.empty | self.marks
+
+    def counted(self, mask: np.ndarray) -> str:
+        """Return how many cells a mask has, and how many of them are which marks, as text."""
+        marks = Counter(self.values[mask & self.marks]).most_common()
+        named = ", ".join(f"{mark!r}: {count}" for mark, count in marks)
+        return f"{self.values.name} in {mask.sum()}{f' ({named})' if named else ''}"
 
     @cached_property
     def comparable(self) -> pd.Series:
         """Values that are equal wherever the cells are, and can be counted and sorted.
 
-        Objects and categories of categoricals are replaced by their repr.
+        Text that has numbers is replaced by these, and other objects by their names.
         """
-        values, kind = self.values, self.values.dtype
-        mixed = dtypes.is_object_dtype(kind) or isinstance(kind, pd.CategoricalDtype)
-        return values.astype(object).map(repr, na_action="ignore") if mixed else values
+        parsed = self._text and self.kind == "numbers"
+        return self._parsed if parsed else self.names
+
+    @cached_property
+    def names(self) -> pd.Series:
+        """The cells, with names (see :func:`written`) in place of text and other objects."""
+        if not dtypes.is_object_dtype(self.values):
+            return self.values
+        return _objects(self.values, written).mask(self.empty)
 
     def constant_within(self, users: pd.Series) -> bool:
         """Return whether the value is the same in all rows of every user.
@@ -103,6 +150,8 @@ class Cells:
         if self._numeric:
             return self.values.to_numpy(dtype=np.float64, na_value=np.nan)
         name, bad = self.values.name, self._wrong
+        if self._text and not bad.any() and not isinstance(self._type, pd.CategoricalDtype):
+            return self._parsed.to_numpy(dtype=np.float64)
         if self.kind in ("dates", "durations"):
             raise InputError(
                 f"Column {name!r} has dates where numbers belong. Convert them to numbers, or use "
@@ -115,7 +164,7 @@ class Cells:
                 "Correct such cells, drop their rows or leave the column out."
             )
         raise InputError(
-            f"Column {name!r} has type {self.values.dtype} where numbers belong. "
+            f"Column {name!r} has type {self._type} where numbers belong. "
             "Convert it, for example with pandas.to_numeric."
         )
 
@@ -134,12 +183,15 @@ class Cells:
             return times
         if self._inferred == "date":  # read from parquet files
             return pd.to_datetime(times)
-        bad, given = self._wrong, ~self.missing
+        bad, given = self._wrong, ~self.empty & ~self.marks
+        if self.kind == "numbers" and not bad.any():
+            return self._parsed
         if not bad.any() or not all(isinstance(cell, str) for cell in times[given]):
             raise InputError(
-                f"Column {times.name!r} has type {times.dtype} where numbers or dates belong. "
+                f"Column {times.name!r} has type {self._type} where numbers or dates belong. "
                 "Convert it with pandas.to_datetime or pandas.to_numeric."
             )
+        times = times.mask(self.marks)
         try:
             return pd.to_datetime(times, format="ISO8601")
         except ValueError:
@@ -163,6 +215,8 @@ class Cells:
     def labels(self) -> tuple[np.ndarray, tuple[Hashable, ...]]:
         """Return the number of each row's user, counted from 0, and the labels of the users.
 
+        Labels that are written alike, see :func:`written`, are the same user's.
+
         Raises
         ------
         InputError
@@ -171,7 +225,7 @@ class Cells:
         name = self.values.name
         try:
             codes, distinct = pd.factorize(self.values)
-            users = tuple(distinct.tolist())
+            numbers, names = pd.factorize(np.array([*map(written, distinct)], dtype=object))
         except (TypeError, ValueError, UnicodeEncodeError) as error:  # such as cells with lists
             raise InputError(
                 f"Column {name!r} has cells that can't be a user's label ({error}). "
@@ -182,7 +236,11 @@ class Cells:
                 f"Column {name!r} has no user in {place(self.values.index, codes.argmin())}. "
                 "Fill in the user or drop the row."
             )
-        return codes, users
+        first = distinct[np.unique(numbers, return_index=True)[1]].tolist()
+        return numbers[codes], tuple(
+            name if isinstance(label, str) else label
+            for label, name in zip(first, names, strict=True)
+        )
 
     def levels(self) -> tuple[str, ...]:
         """Return the names of the categories.
@@ -195,10 +253,10 @@ class Cells:
         InputError
             If a cell is neither text nor a number.
         """
-        cells = self.values[~self.missing]
-        if isinstance(self.values.dtype, pd.CategoricalDtype):
-            used = set(cells.unique())
-            return tuple(_level(level) for level in self.values.cat.categories if level in used)
+        cells = self.values[~self.empty]
+        if isinstance(self._type, pd.CategoricalDtype):
+            used = set(map(written, cells.unique()))
+            return tuple(dict.fromkeys(n for n in map(written, self._type.categories) if n in used))
         if not all(isinstance(cell, str | int | float | np.generic) for cell in cells):
             raise InputError(
                 f"Column {self.values.name!r} has cells that are neither text nor numbers, which "
@@ -206,8 +264,8 @@ class Cells:
             )
         distinct = cells.unique().tolist()
         if all(isinstance(level, int | float) for level in distinct):
-            return tuple(map(_level, sorted(distinct)))
-        return tuple(sorted(map(_level, distinct)))
+            return tuple(map(written, sorted(distinct)))
+        return tuple(sorted(set(map(written, distinct))))
 
     def codes(self, levels: Sequence[str], users: pd.Series, scope: Scope) -> np.ndarray:
         """Encode categories as numbers.
@@ -238,8 +296,8 @@ class Cells:
             If a new user has such a level.
         """
         name, known = self.values.name, len(levels)
-        cells = zip(self.values, self.missing, strict=True)
-        names = [None if missing else _level(cell) for cell, missing in cells]
+        cells = zip(self.values, self.empty, strict=True)
+        names = [None if empty else written(cell) for cell, empty in cells]
         code = {level: float(k) for k, level in enumerate(levels)}
         for row, level in enumerate(names):
             if level is None or level in code:
@@ -260,24 +318,52 @@ class Cells:
             code[level] = float(known - len(code) - 1)
         return np.array([np.nan if level is None else code[level] for level in names])
 
+    def said(self, what: str) -> Iterator[str]:
+        """Yield what a user should know of labels or levels: marks, and which were written alike.
+
+        Parameters
+        ----------
+        what : str
+            What the column's cells are, as in "category".
+        """
+        name = self.values.name
+        marks = Counter(self.values[self.marks]).most_common()
+        for mark, count in marks:
+            yield (
+                f"Column {name!r} has {mark!r} in {count} rows, which is read as a {what}, since "
+                "only empty cells are missing there. Empty them if no value is known."
+            )
+        groups: dict[str, list[object]] = {}
+        for cell in self._given[~self.empty].unique():
+            groups.setdefault(written(cell), []).append(cell)
+        for name_of, cells in groups.items():
+            if len(cells) > 1:
+                yield (
+                    f"Column {name!r} has {' and '.join(map(repr, cells))}, which are read as one "
+                    f"{what}, {name_of!r}. Write different ones if they aren't the same."
+                )
+
     @cached_property
     def _numeric(self) -> bool:
         return dtypes.is_numeric_dtype(self.values) and not dtypes.is_complex_dtype(self.values)
 
     @cached_property
     def _text(self) -> bool:
-        return self._inferred in ("string", "mixed", "mixed-integer")
+        """Whether it has objects that may be text or numbers."""
+        mixed = ("string", "mixed", "mixed-integer", "integer", "floating", "mixed-integer-float")
+        return dtypes.is_object_dtype(self.values) and self._inferred in mixed
+
+    @cached_property
+    def _parsed(self) -> pd.Series:
+        """The cells of text, also mixed with other values, as float64; NaN if they aren't any."""
+        return pd.to_numeric(self.names, errors="coerce").astype(np.float64)
 
     @cached_property
     def _wrong(self) -> np.ndarray:
         """Mask of the cells of text, also mixed with other values, that aren't numbers."""
         if not self._text:
             return np.zeros(len(self.values), dtype=bool)
-        try:
-            text = self.values.astype("str")
-        except UnicodeEncodeError:  # lone surrogates can't be encoded
-            text = self.values.map(lambda cell: str(cell).encode("utf-8", "replace").decode())
-        return pd.to_numeric(text, errors="coerce").isna().to_numpy() & ~self.missing
+        return self._parsed.isna().to_numpy() & ~self.empty & ~self.marks
 
     def _shown(self, mask: np.ndarray) -> str:
         """Return the first of these cells, with its place, for an error message."""
@@ -315,8 +401,27 @@ def _iso_dates(text: pd.Series) -> pd.Series:
     return pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
 
 
-def _level(level: object) -> str:
-    """Return the name of a category as text; whole numbers have no decimal point."""
-    if isinstance(level, float | np.floating) and float(level).is_integer():
-        return str(int(level))
-    return str(level)
+def written(label: object) -> str:
+    """Return a label or level as text.
+
+    It has no blanks around it, whole numbers have no decimal point, and lone surrogates, which
+    can't be written to files, are escaped.
+    """
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        return str(int(label))
+    text = str(_trimmed(label)).encode("utf-8", "backslashreplace").decode()
+    number = POINT_ZERO.fullmatch(text)
+    return text if number is None else number[1]
+
+
+def _objects(values: pd.Series, function: Callable[[Any], object]) -> pd.Series:
+    """Return a function of all cells, as objects: pandas' own text can't hold all text."""
+    own = np.fromiter(map(function, values), dtype=object, count=len(values))
+    return pd.Series(own, values.index, object, values.name)
+
+
+def _trimmed(cell: object) -> object:
+    """Return text without blanks around it, None if nothing is left; a Decimal as a float."""
+    if isinstance(cell, Decimal):
+        return str(cell) if cell.is_snan() else float(cell)  # no operation may have an sNaN
+    return cell.strip() or None if isinstance(cell, str) else cell

@@ -161,7 +161,7 @@ def feature_columns(
     groups = () if categorical is None else names_of(categorical, "categorical")
     _check_roles(df, user, time, target, named, groups)
     cells = {name: Cells(df[name]) for name in df.columns}
-    users, problems, pilot = cells[user].comparable, Problems(), scope != "new"
+    users, problems, pilot = cells[user].names, Problems(), scope != "new"
     reasons: dict[Hashable, str | None] = {}
     if named is None:
         for name in df.columns.drop([user, time, target]):
@@ -293,7 +293,8 @@ def _row_numbers(column: Cells, one_each: bool) -> bool:
     if not (np.isfinite(cells) & (cells == np.floor(cells))).all():
         return False
     usual = ROW_NAMES.fullmatch(str(column.values.name).strip()) is not None
-    return bool(np.all(np.diff(cells) == 1)) or (usual and (one_each or column.values.is_unique))
+    distinct = column.comparable.is_unique
+    return bool(np.all(np.diff(cells) == 1)) or (usual and (one_each or distinct))
 
 
 def _codes(column: Cells) -> int:

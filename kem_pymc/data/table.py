@@ -71,30 +71,37 @@ def user_points(
 
     # What each column holds.
     problems, cells = Problems(), dict[Hashable, np.ndarray]()
+    held = {name: Cells(df[name]) for name in columns.used}
     for column in columns.features:
         with problems:
             if column.levels:
                 levels, labels = column.levels, df[columns.user]
-                cells[column.name] = Cells(df[column.name]).codes(levels, labels, columns.scope)
+                cells[column.name] = held[column.name].codes(levels, labels, columns.scope)
             elif column.kind != "time":
-                cells[column.name] = Cells(df[column.name]).numbers()
+                cells[column.name] = held[column.name].numbers()
     with problems:
-        cells[target] = Cells(df[target]).numbers()
+        cells[target] = held[target].numbers()
     with problems:
-        times = Cells(df[columns.time]).times()
+        times = held[columns.time].times()
     with problems:
-        codes, users = Cells(df[columns.user]).labels()
+        codes, users = held[columns.user].labels()
     problems.check()
+    for name, what in {columns.user: "user", **dict.fromkeys(columns.levels, "category")}.items():
+        for message in held[name].said(what):
+            warnings.warn(message, DataWarning, stacklevel=4)
     cells[columns.time] = days(times, codes)
-    _check_complete(df.index, cells, users, codes)
-
-    # Each user's rows, in order of arrival.
-    order = times.rank(method="dense").to_numpy(dtype=np.int64)
-    rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
     with problems:
-        _check_order(users, rows, order, df.index)
+        _check_complete(cells, held, users, codes, least=1 + pilot)
+
+    # Each user's rows, in order of arrival. Rows without a time are among the problems.
+    order = times.rank(method="dense").fillna(0).to_numpy(dtype=np.int64)
+    rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
+    if np.isfinite(cells[columns.time]).all():
+        with problems:
+            _check_order(users, rows, order, df.index)
         if batch is None and gaps == "error" and is_numeric_dtype(times):
-            _check_gaps(users, rows, times.to_numpy(dtype=np.float64))
+            with problems:
+                _check_gaps(users, rows, cells[columns.time])
     for name in (*columns.names, target):
         with problems:
             _check_size(name, cells[name], df.index)
@@ -135,11 +142,13 @@ def number_columns(df: pd.DataFrame, names: Sequence[Hashable]) -> np.ndarray:
         If a cell isn't a number, or is missing, infinite or larger than 1e12 in size.
     """
     problems, cells = Problems(), dict[Hashable, np.ndarray]()
+    held = {name: Cells(df[name]) for name in names}
     for name in names:
         with problems:
-            cells[name] = Cells(df[name]).numbers()
+            cells[name] = held[name].numbers()
     problems.check()
-    _check_complete(df.index, cells)
+    with problems:
+        _check_complete(cells, held)
     for name in names:
         with problems:
             _check_size(name, cells[name], df.index)
@@ -153,15 +162,14 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     Users who lose rows and keep fewer than `least` are dropped entirely. Infinite values don't
     count as missing. The description is empty if no value was missing.
     """
-    missing = df[list(columns.used)].isna()
-    incomplete = missing.any(axis=1).to_numpy()
+    words = {columns.user, *columns.levels}
+    held = {name: Cells(df[name]) for name in columns.used}
+    absent = {n: c.empty if n in words else c.empty | c.marks for n, c in held.items()}
+    incomplete = np.logical_or.reduce([*absent.values()])
     if not incomplete.any():
         return df, ""
-    by_column = missing.sum()
-    in_columns = some(
-        [f"{name} in {count}" for name, count in by_column[by_column > 0].items()], NAMED
-    )
-    labels = df[columns.user]
+    in_columns = _in_columns(held, absent)
+    labels = held[columns.user].names
     by_user = labels[incomplete].value_counts(sort=False)
     of_users = [f"{label}: {count}" for label, count in by_user.items()]
     message = (
@@ -182,28 +190,54 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     return left, message
 
 
+def _in_columns(held: Mapping[Hashable, Cells], absent: Mapping[Hashable, np.ndarray]) -> str:
+    """Return how many cells are missing, by column and by mark, as text."""
+    return some([held[n].counted(mask) for n, mask in absent.items() if mask.any()], NAMED)
+
+
 def _check_complete(
-    index: pd.Index,
     columns: Mapping[Hashable, np.ndarray],
+    held: Mapping[Hashable, Cells],
     users: Sequence[Hashable] = (),
     codes: np.ndarray | None = None,
+    least: int = 1,
 ) -> None:
-    """Check that no cell is missing or infinite; `codes` are the numbers of the rows' users."""
-    missing = ~np.isfinite(np.column_stack([*columns.values()]))
-    rows = missing.any(axis=1)
+    """Check that no cell is missing or infinite.
+
+    Parameters
+    ----------
+    columns, held : mapping of column name to ndarray and to Cells
+        The columns as numbers, and as they are.
+    users, codes : sequence of labels, ndarray of int
+        The users, and the number of each row's user.
+    least : int
+        Number of rows with which a user can be kept.
+    """
+    absent = {name: ~np.isfinite(values) for name, values in columns.items()}
+    rows = np.logical_or.reduce([*absent.values()])
     if not rows.any():
         return
     first, count = int(rows.argmax()), rows.sum()
-    column, where = list(columns)[missing[first].argmax()], place(index, first)
+    column = next(name for name, mask in absent.items() if mask[first])
+    where = place(held[column].values.index, first)
     if codes is not None:
         where += f" (user {users[codes[first]]!r})"
     what, s = f"Column {column!r} has a missing or infinite value in {where}", ""
     if count > 1:
         what, s = f"{count} of {len(rows)} rows have missing or infinite values", "s"
-        what += f"; the first one is {column!r} in {where}"
-    raise InputError(
-        f"{what}. Fill in the value{s}, or drop the row{s} with {{missing}}.", missing="drop"
-    )
+        what += f", {_in_columns(held, absent)}; the first one is {column!r} in {where}"
+    infinite = np.logical_or.reduce([np.isinf(values) for values in columns.values()])
+    kept = np.bincount(np.zeros(len(rows), dtype=int) if codes is None else codes, ~rows)
+    if infinite.any():
+        remedy = "Correct infinite values, or leave their rows out of the table."
+    elif (kept < least).all():
+        remedy = (
+            "If such rows are dropped, nothing is left: fill in the values, or choose {features} "
+            "that are known in the same rows."
+        )
+    else:
+        remedy = f"Fill in the value{s}, or drop the row{s} with {{missing}}."
+    raise InputError(f"{what}. {remedy}", missing="drop", features=...)
 
 
 def _check_size(name: Hashable, cells: np.ndarray, index: pd.Index) -> None:

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from kem_pymc.cli.tables import Table
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import DataWarning
 from tests.cli.conftest import COLUMNS, refused, run, table
 from tests.refusals import refused as refused_call
 
@@ -125,6 +127,43 @@ def test_labels_keep_leading_zeros(tmp_path):
     frame = dated()
     assert read(frame, tmp_path).users == (1, 2)
     assert read(frame.assign(id=frame["id"].map("{:03d}".format)), tmp_path).users == ("001", "002")
+
+
+def test_words_that_look_missing(tmp_path, capsys):
+    """Fails where an arm called None is deleted, or files and frames are read unlike."""
+    words = ["None", "Exercise", "NA", "null", "nan", "n/a"]
+    frame = pd.DataFrame(
+        {
+            "id": np.repeat([*words, "7"], 3),
+            "week": np.tile(["0", "1", "2"], 7),
+            "arm": np.repeat([*words, "None"], 3),
+            "dose": ["1", "NA", ".", "2", "3", "", *"456789012345678"],
+            "steps": np.random.default_rng(0).normal(size=21).round(3),
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    names = {"user": "id", "time": "week", "target": "steps"}
+    read = {
+        "csv": Table(data=tmp_path / "t.csv", missing="drop", **names).cohort,
+        "parquet": Table(data=tmp_path / "t.parquet", missing="drop", **names).cohort,
+        "frame": lambda: Cohort.from_frame(frame, missing="drop", **names),
+    }
+    found, said = {}, {}
+    for door, call in read.items():
+        with pytest.warns(DataWarning) as caught:
+            found[door] = call()
+        said[door] = [str(w.message) for w in caught]
+    assert "arm (categories, the same" in capsys.readouterr().out
+    assert len({(cohort.digest(), *said[door]) for door, cohort in found.items()}) == 1
+    assert found["csv"].users == ("Exercise", "NA", "null", "nan", "n/a", "7")
+    assert found["csv"].levels == {"arm": ("Exercise", "NA", "None", "n/a", "nan", "null")}
+    assert "3 of 21 rows with missing values: dose in 3 ('NA': 1, '.': 1)" in said["csv"][0]
+    assert "also left out: None." in said["csv"][0]
+    assert any("'arm' has 'NA' in 3 rows, which is read as a category" in m for m in said["csv"])
+    kept = Table(data=tmp_path / "t.csv", **names)
+    with pytest.warns(DataWarning):
+        refused_call(kept.cohort, "3 of 21 rows", "dose in 3 ('NA': 1, '.': 1)", "(user 'None')")
 
 
 def test_parquet_dates_features_and_batches(tmp_path):

@@ -1,6 +1,7 @@
 import datetime
 import re
 from dataclasses import FrozenInstanceError
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,33 @@ class TestFromFrame:
         got = Cohort.from_frame(df, **ROLES, features=["x", "z"])
         np.testing.assert_array_equal(got.inputs[1], [[2, 0], [4, 0], [5, 1]])
         assert got.levels == {"z": ("False", "True")}
+
+    def test_objects_that_are_numbers_are_numbers(self):
+        """Fails where a column from a database vanishes without a word."""
+        objects = {n: [*map(Decimal, frame()[n].map(str))] for n in ("x", "y")}
+        objects |= {"week": [*map(str, frame()["week"])], "z": [6, 5.0, "4", "3.0", 2, Decimal(0)]}
+        assert_same(
+            Cohort.from_frame(frame(**objects), **ROLES), Cohort.from_frame(frame(), **ROLES)
+        )
+        refused_frame(frame(x=[Decimal("sNaN"), *range(5)]), "'x' has 'sNaN' in row 0")
+
+    def test_labels_that_are_written_alike_are_one(self):
+        """Fails where a blank or a decimal point makes another user or level, or goes unsaid."""
+        df = frame(id=["b", "a", "b ", "a", "a", "b"], x=["1", "p", " p", "1.0", "1", "p"])
+        with pytest.warns(DataWarning) as caught:
+            got = Cohort.from_frame(df, **ROLES)
+        assert [str(w.message).split(", ")[0] for w in caught] == [
+            "Column 'id' has 'b' and 'b '",
+            "Column 'x' has '1' and '1.0'",
+            "Column 'x' has 'p' and ' p'",
+        ]
+        assert (got.users, got.levels) == (("b", "a"), {"x": ("1", "p")})
+        assert [x[:, 1].tolist() for x in got.inputs] == [[0, 1, 1], [1, 0, 0]]
+        with pytest.warns(DataWarning, match="'1' and 1, which are read as one user"):
+            same = Cohort.from_frame(frame(id=["1", 2, 1, 2, 2, 1]), **ROLES)
+        assert same.users == ("1", 2)
+        blank = frame(id=["b", " ", "b", "a", "a", "b"])
+        refused_frame(blank, "no user in row 1")
 
     @pytest.mark.parametrize("zone", [None, "UTC"])
     def test_time_may_be_a_date_and_then_has_no_gaps(self, zone):
@@ -109,7 +137,7 @@ class TestFromFrame:
         pd.testing.assert_frame_equal(df, before)
 
 
-NUMBER = list("123456")
+IMAGINARY = [1j, 2, 3, 4, 5, 6]
 DATES = pd.date_range("2026-01-01", periods=6)
 GAP = [0, 1, 1, 1, 4, 2]
 
@@ -128,8 +156,7 @@ class TestRefusedTables:
             (frame(x=pd.array([1, 2, None, 4, 5, 6], dtype="Int64")), {}, ("'x'", "row 2")),
             (frame(week=DATES.where(DATES.day < 5)), {}, ("'week'", "row 4")),
             (frame(id=["b", "a", None, "a", "a", "b"]), {}, ("'id'", "row 2")),
-            *((frame(**{n: NUMBER}), {}, (repr(n), "numbers")) for n in ("week", "y")),
-            (frame(x=NUMBER), {"features": ["x"]}, ("'x'", "numbers")),
+            *((frame(**{n: IMAGINARY}), {}, (repr(n), "numbers")) for n in ("week", "y")),
             (frame(x=["1", "n/a?", "3", "4", "-", "6"]), {}, ("'n/a?' in row 1",)),
             (frame(x=DATES), {"features": ["x"]}, ("'x'", "dates", "use the column as the time")),
             (frame(id=list("bababc")), {}, ("User 'c' has one point",)),
@@ -179,9 +206,9 @@ class TestRefusedTables:
 
     def test_problems_come_together(self):
         """Catches a table that has to be mended and read once for every problem."""
-        words = frame(x=["1", "n/a", "3", "4", "5", "6"], y=NUMBER, z=["?", *"23456"])
+        words = frame(x=["1", "2,5", "3", "4", "5", "6"], y=IMAGINARY, z=["?", *"23456"])
         named = ["x", "z"]
-        refused_frame(words, "'n/a' in row 1", "'?' in row 0", "Column 'y'", features=named)
+        refused_frame(words, "'2,5' in row 1", "'?' in row 0", "Column 'y'", features=named)
         late = frame(id=list("bababc"), week=[0, 0, 1, 2, 3, 0])
         late.loc[0, "z"] = 1e13
         refused_frame(late, "'b' has no data at time 2", "'z' has a value", "'c' has one point")

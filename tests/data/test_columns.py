@@ -80,8 +80,8 @@ def test_a_stray_cell_among_numbers_is_named():
     """Catches a column that is dropped for one typing error, or a missing category."""
     worded = table(mood=["low", None, *["mid"] * 22])
     refused(lambda: Cohort.from_frame(worded, **ROLES), "'mood'", "row 1 (user 308)")
-    df = table(temp=["21.5", "n/a", *["20"] * 22])
-    refused(lambda: feature_columns(df, **ROLES), "'temp' has 'n/a' in row 1", "Correct")
+    df = table(temp=["21.5", "21,5", *["20"] * 22])
+    refused(lambda: feature_columns(df, **ROLES), "'temp' has '21,5' in row 1", "Correct")
 
 
 def test_whole_numbers_may_be_codes():
