@@ -92,7 +92,7 @@ class _Command(TyperCommand):
             return INSTEAD.get(name) or in_python(name, value)
         if value is ... or getattr(parameter, "is_flag", False):
             return parameter.opts[0]
-        return f"{parameter.opts[0]} {str(value).lower()}"
+        return f"{parameter.opts[0]} {'none' if value is None else value}"
 
 
 def _fault(error: Exception, shown: bool) -> str:

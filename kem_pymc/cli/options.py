@@ -38,6 +38,14 @@ Missing = Annotated[
     Literal["error", "drop"] | None,
     _table(None, "Rows with a missing value: raise an error (default), or drop and count."),
 ]
+DateFormat = Annotated[
+    str | None,
+    _table(
+        "%Y%m%d",
+        "Format of dates that aren't like 2024-03-01, such as %d.%m.%Y, or %Y%m%d for 20240301; "
+        "numbers, if whole numbers that look like dates are none.",
+    ),
+]
 Transform = Annotated[
     Literal["sqrt", "log", "log1p", "yeo-johnson"] | None,
     _table(

@@ -40,6 +40,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
     batch: PositiveInt | None = None
     skip_gaps: bool = False
     missing: Literal["error", "drop"] | None = None
+    date_format: str | None = None
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -78,6 +79,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
             features=self.features,
             categorical=self.categorical if pilot else levels,
             scope=scope if pilot else "new",
+            date_format=self.date_format,
         )
         if pilot:
             _show(columns)
@@ -88,10 +90,9 @@ class Table(BaseModel, extra="forbid", frozen=True):
             gaps="skip" if self.skip_gaps else "error",
             missing=self.missing or "error",
         )
-        if self.time in cohort.features and Cells(table[self.time]).kind != "numbers":
-            screen.info(
-                f"As a feature, {self.time} is the number of days since the user's first row."
-            )
+        if cohort.time_kind in ("dates", "durations"):
+            since = " since the user's first row" if cohort.time_kind == "dates" else ""
+            screen.info(f"As a feature, {self.time} is the number of days{since}.")
         return cohort
 
     def future(self, path: Path, levels: Mapping[str, Sequence[str]]) -> dict[Hashable, np.ndarray]:
@@ -151,6 +152,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
                 categorical=levels,
                 gaps="skip",
                 scope="new",
+                date_format=self.date_format,
             )
         counts = coming[user].value_counts()
         inputs = zip(cohort.users, cohort.inputs, strict=True)

@@ -37,6 +37,12 @@ MARKS = frozenset(
 #: A text column with a smaller fraction of cells that aren't numbers holds numbers with errors.
 FEW_CELLS = 0.5
 
+#: Formats of dates that are written as whole numbers, by their number of digits, in these years.
+FORMATS, YEARS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}, range(1900, 2101)
+
+#: In the place of a format of dates: whole numbers aren't dates, whatever they look like.
+NUMBERS = "numbers"
+
 #: Whole numbers as text with a decimal point.
 POINT_ZERO = re.compile(r"(-?\d+)\.0+")
 
@@ -168,25 +174,65 @@ class Cells:
             "Convert it, for example with pandas.to_numeric."
         )
 
-    def times(self) -> pd.Series:
+    @cached_property
+    def calendar(self) -> str | None:
+        """The format of whole numbers that all look like dates; None if they don't."""
+        if self.kind != "numbers" or self._wrong.any():
+            return None
+        numbers = self.numbers()
+        numbers = numbers[~np.isnan(numbers)]
+        if not (len(numbers) and np.all((numbers > 0) & (numbers < 1e14))):
+            return None
+        digits = np.unique([len(f"{number:.16g}") for number in np.unique(numbers)])
+        form = FORMATS.get(digits[0]) if len(digits) == 1 else None
+        if form is None:
+            return None
+        dates = pd.to_datetime(
+            [f"{n:.16g}" for n in np.unique(numbers)], format=form, errors="coerce"
+        )
+        return form if dates.year.isin(YEARS).all() else None
+
+    def times(self, date_format: str | None = None) -> pd.Series:
         """Return the column as numbers, datetime64 or timedelta64.
 
         Dates in text are in UTC if their offsets differ, as before and after a clock change.
 
+        Parameters
+        ----------
+        date_format : str, optional
+            Format of dates that aren't written as in ISO 8601, or "numbers".
+
         Raises
         ------
         InputError
-            If it holds none of these, a cell isn't a date, or only some cells have a UTC offset.
+            If it holds none of these, a cell isn't a date, only some cells have a UTC offset, or
+            whole numbers may be dates and no format was given.
         """
-        times = self.values
-        if self._numeric or dtypes.is_datetime64_any_dtype(times) or self.kind == "durations":
+        times, given = self.values, ~self.missing
+        if dtypes.is_datetime64_any_dtype(times) or self.kind == "durations":
             return times
         if self._inferred == "date":  # read from parquet files
             return pd.to_datetime(times)
-        bad, given = self._wrong, ~self.empty & ~self.marks
+        if date_format not in (None, NUMBERS):
+            return self._formatted(str(date_format))
+        bad = self._wrong
         if self.kind == "numbers" and not bad.any():
-            return self._parsed
-        if not bad.any() or not all(isinstance(cell, str) for cell in times[given]):
+            if date_format is None and self.calendar is not None:
+                raise InputError(
+                    f"Column {times.name!r} has numbers such as {written(times[given].iloc[0])}, "
+                    "which may be dates. Read them with {date_format}, or with "
+                    f"{NUMBERS!r} in its place if they aren't dates.",
+                    date_format=self.calendar,
+                )
+            return times if self._numeric else self._parsed
+        given = ~self.empty & ~self.marks
+        text = all(isinstance(cell, str) for cell in times[given])
+        if not text and 0 < bad.sum() < given.sum():
+            raise InputError(
+                f"Column {times.name!r} is neither all numbers nor all dates: {self._shown(bad)}. "
+                "Write all in the same way."
+            )
+        if not text or not bad.any():
             raise InputError(
                 f"Column {times.name!r} has type {self._type} where numbers or dates belong. "
                 "Convert it with pandas.to_datetime or pandas.to_numeric."
@@ -201,7 +247,9 @@ class Cells:
         if bad.any():
             raise InputError(
                 f"Column {times.name!r} is neither all numbers nor all dates: {self._shown(bad)}. "
-                "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."
+                "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601), or give their format "
+                "with {date_format}.",
+                date_format=...,
             )
         plain = ~times.astype("str").str.contains(OFFSET).to_numpy() & given
         if plain.any():
@@ -209,6 +257,26 @@ class Cells:
                 f"Some times in column {times.name!r} have a UTC offset, others, as in "
                 f"{place(times.index, plain.argmax())}, don't. "
                 "Write all of them with an offset, or none."
+            )
+        return dates
+
+    def _formatted(self, form: str) -> pd.Series:
+        """Return dates that are written in a format, as for strptime."""
+        text, given = _objects(self.values, written), ~self.empty & ~self.marks
+        try:
+            dates = pd.to_datetime(text.where(given), format=form, errors="coerce")
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"{{date_format}} isn't a format of dates ({error}). "
+                "Give one as for strptime, such as %d.%m.%Y.",
+                date_format=form,
+            ) from error
+        bad = dates.isna().to_numpy() & given
+        if bad.any():
+            raise InputError(
+                f"Column {text.name!r} has {self._shown(bad)}, which isn't a date as "
+                "{date_format} says. Correct the cell or the format.",
+                date_format=form,
             )
         return dates
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
-from kem_pymc.data.cells import Scope
+from kem_pymc.data.cells import Kind, Scope
 from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.data.table import user_points
 from kem_pymc.data.validation import check_ends, check_points, frozen
@@ -79,6 +79,9 @@ class Cohort(Displayed):
         number of a level, from 0; negative numbers are levels that the pilot study didn't have.
     time : str, optional
         Name of the feature that is the time, if there is one.
+    time_kind : {"numbers", "dates", "durations"}, optional
+        What the time was in the table; dates and durations have become days. None if that isn't
+        known.
 
     Raises
     ------
@@ -95,6 +98,7 @@ class Cohort(Displayed):
     truth: Any = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     time: str | None = None
+    time_kind: Kind | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
@@ -141,6 +145,7 @@ class Cohort(Displayed):
         gaps: Literal["error", "skip"] = "error",
         missing: Literal["error", "drop"] = "error",
         scope: Scope = "pilot",
+        date_format: str | None = None,
     ) -> Self:
         """Read a cohort from a tidy table with one row per point.
 
@@ -177,6 +182,10 @@ class Cohort(Displayed):
             Whether users belong to a pilot study, which needs two points per user, and a target and
             features that vary over the cohort; are described by a population model, for which one
             point is enough; or are new users, for whom a kernel is selected.
+        date_format : str, optional
+            Format of dates in the time column that aren't written as in ISO 8601, as for strptime:
+            ``"%d.%m.%Y"``, or ``"%Y%m%d"`` for whole numbers like 20240131, which are refused
+            without it; ``"numbers"`` if they are numbers nevertheless.
 
         Returns
         -------
@@ -203,6 +212,7 @@ class Cohort(Displayed):
             features=features,
             categorical=categorical,
             scope=scope,
+            date_format=date_format,
         )
         return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing)
 
@@ -222,12 +232,14 @@ class Cohort(Displayed):
         -------
         Cohort
         """
+        timed = columns.time in columns.names
         return cls(
             **user_points(df, columns, **options)._asdict(),
             features=tuple(map(str, columns.names)),
             target=str(columns.target),
             levels={str(name): levels for name, levels in columns.levels.items()},
-            time=str(columns.time) if columns.time in columns.names else None,
+            time=str(columns.time) if timed else None,
+            time_kind=columns.time_kind if timed else None,
         )
 
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
@@ -413,7 +425,7 @@ class Cohort(Displayed):
         return PaddedCohort(x, y, ends, self.steps)
 
     def digest(self) -> str:
-        """Return a SHA-256 hash of the cohort's data and names, without its truth and `time`."""
+        """Return a SHA-256 hash of the cohort's data and names, without its truth and time."""
         names: tuple[Any, ...] = (self.users, self.features, self.target)
         names += (dict(self.levels),) if self.levels else ()
         digest = sha256(repr(names).encode())

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as dtypes
 
+from kem_pymc.data import cells
 from kem_pymc.data.cells import Cells, Scope
 from kem_pymc.errors import InputError, Problems
 
@@ -85,6 +86,10 @@ class Columns:
     codes : tuple of (column name, int)
         Features that were chosen as numbers but may be codes of groups: whole numbers with few
         different values, and how many of them. Empty if the features were named.
+    time_kind : {"numbers", "dates", "durations"}
+        What the time has; another kind if it can't be the time.
+    date_format : str or None
+        Format of dates in the time, if they aren't written as in ISO 8601.
     """
 
     user: Hashable
@@ -94,6 +99,8 @@ class Columns:
     scope: Scope = "pilot"
     left_out: tuple[tuple[Hashable, str], ...] = ()
     codes: tuple[tuple[Hashable, int], ...] = ()
+    time_kind: cells.Kind = "numbers"
+    date_format: str | None = None
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -123,6 +130,7 @@ def feature_columns(
     features: Sequence[Hashable] | None = None,
     categorical: Sequence[Hashable] | Mapping[Any, Sequence[str]] | None = None,
     scope: Scope = "pilot",
+    date_format: str | None = None,
 ) -> Columns:
     """Choose the columns of a table that are features, and determine the kind of each.
 
@@ -144,6 +152,8 @@ def feature_columns(
         as numbers, which :meth:`kem_pymc.Cohort.from_frame` refuses.
     scope : {"pilot", "population", "new"}
         With "new", columns aren't left out for having the same value in every row.
+    date_format : str, optional
+        As for :meth:`kem_pymc.Cohort.from_frame`.
 
     Returns
     -------
@@ -160,16 +170,16 @@ def feature_columns(
     named = None if features is None else names_of(features, "features")
     groups = () if categorical is None else names_of(categorical, "categorical")
     _check_roles(df, user, time, target, named, groups)
-    cells = {name: Cells(df[name]) for name in df.columns}
-    users, problems, pilot = cells[user].names, Problems(), scope != "new"
+    held = {name: Cells(df[name]) for name in df.columns}
+    users, problems, pilot = held[user].names, Problems(), scope != "new"
     reasons: dict[Hashable, str | None] = {}
     if named is None:
         for name in df.columns.drop([user, time, target]):
             with problems:
-                reasons[name] = None if name in groups else _why_not(cells[name], users, pilot)
+                reasons[name] = None if name in groups else _why_not(held[name], users, pilot)
         problems.check()
         named = tuple(name for name, reason in reasons.items() if reason is None)
-        if named and pilot and cells[time].comparable.nunique() < 2:
+        if named and pilot and held[time].comparable.nunique() < 2:
             reasons[time] = SAME
         else:
             named = (time, *named)
@@ -178,18 +188,21 @@ def feature_columns(
         levels: tuple[str, ...] = ()
         if isinstance(categorical, Mapping):
             levels = tuple(categorical.get(name, ()))
-        elif name in groups or (name != time and cells[name].kind == "categories"):
+        elif name in groups or (name != time and held[name].kind == "categories"):
             with problems:
-                levels = cells[name].levels()
+                levels = held[name].levels()
         kind: Kind = "time" if name == time else "categories" if levels else "numbers"
-        chosen.append(Column(name, kind, cells[name].constant_within(users), levels))
+        chosen.append(Column(name, kind, held[name].constant_within(users), levels))
     problems.check()
     left_out = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
     codes: tuple[tuple[Hashable, int], ...] = ()
     if features is None:
-        counts = [(c.name, _codes(cells[c.name])) for c in chosen if c.kind == "numbers"]
+        counts = [(c.name, _codes(held[c.name])) for c in chosen if c.kind == "numbers"]
         codes = tuple((name, count) for name, count in counts if count)
-    return Columns(user, time, target, tuple(chosen), scope, left_out, codes)
+    of_time = held[time].kind
+    if date_format not in (None, cells.NUMBERS):
+        of_time = "dates"
+    return Columns(user, time, target, tuple(chosen), scope, left_out, codes, of_time, date_format)
 
 
 def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
@@ -265,7 +278,7 @@ def _why_not(column: Cells, users: pd.Series, pilot: bool) -> str | None:
     name, kind = column.values.name, column.kind
     if isinstance(name, str) and NAMELESS.fullmatch(name):
         return "it has no name in the file"
-    if kind in ("dates", "durations"):
+    if kind in ("dates", "durations") or column.calendar:
         return "dates"
     if column.missing.mean() > MOSTLY:
         return f"{column.missing.mean():.0%} of its values are missing"

@@ -82,13 +82,21 @@ def user_points(
     with problems:
         cells[target] = held[target].numbers()
     with problems:
-        times = held[columns.time].times()
+        times = held[columns.time].times(columns.date_format)
     with problems:
         codes, users = held[columns.user].labels()
     problems.check()
     for name, what in {columns.user: "user", **dict.fromkeys(columns.levels, "category")}.items():
         for message in held[name].said(what):
             warnings.warn(message, DataWarning, stacklevel=4)
+    for column in columns.features:
+        if column.kind == "numbers" and held[column.name].calendar:
+            warnings.warn(
+                f"Column {column.name!r} has numbers such as {np.nanmin(cells[column.name]):.0f}, "
+                "which may be dates. Convert dates to days, or leave them out of the features.",
+                DataWarning,
+                stacklevel=4,
+            )
     cells[columns.time] = days(times, codes)
     with problems:
         _check_complete(cells, held, users, codes, least=1 + pilot)

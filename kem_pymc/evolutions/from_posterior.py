@@ -165,6 +165,7 @@ def read_cohort(idata: "DataTree") -> Cohort:
         settings["target"],
         levels=levels,
         time=settings.get("time"),
+        time_kind=scaling.time_kind,
     )
 
 

@@ -28,6 +28,10 @@ def changed(column, row, value):
         (changed("week", 3, "monday"), "'monday' in line 5. Write dates as 2024-03-01"),
         (table().iloc[::-1], "is earlier than the one before"),
         (table().query("week != 1 or id != 0"), "--skip-gaps"),
+        (
+            table().assign(week=table()["week"] + 20240131 - 2),
+            "Read them with --date-format %Y%m%d",
+        ),
     ],
 )
 def test_refused(frame, complaint, tmp_path):

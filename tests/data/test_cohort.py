@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.columns import feature_columns
 from kem_pymc.errors import DataWarning
 from tests.cohorts import (
     ROLES,
@@ -116,6 +117,46 @@ class TestFromFrame:
     def test_dates_and_durations_as_a_feature_are_days_and_numbers_stay(self, times, days):
         got = Cohort.from_frame(frame(week=times), **ROLES, features=["week"])
         np.testing.assert_allclose(got.inputs[0][:, 0], days)
+
+    @pytest.mark.parametrize(
+        ("times", "form", "days"),
+        [
+            ([20240131, 20240201, 20240229, 20240301, 20240401, 20240501], "%Y%m%d", [0, 29, 91]),
+            ([202401, 202401, 202402, 202402, 202403, 202404], "%Y%m", [0, 31, 91]),
+            ([202401312359, *(202402010000 + 10000 * np.arange(5))], "%Y%m%d%H%M", [0, 1, 4]),
+        ],
+    )
+    def test_whole_numbers_that_look_like_dates_are_asked_about(self, times, form, days):
+        """Fails where a month is 8,870 days or 100 of something."""
+        asked = f"numbers such as {times[0]}, which may be dates. Read them with date_format='%Y"
+        for own in (times, [*map(str, times)], np.array(times, dtype=float)):
+            df = frame(week=own)
+            refused_frame(df, asked, f"{form!r}")
+            got = Cohort.from_frame(df, **ROLES, features=["week"], date_format=form)
+            np.testing.assert_allclose(got.inputs[0][:, 0], days, atol=1e-3)
+            assert got.time_kind == "dates"
+            as_numbers = {"features": ["week"], "date_format": "numbers", "gaps": "skip"}
+            got = Cohort.from_frame(df, **ROLES, **as_numbers)
+            assert (got.inputs[0][0, 0], got.time_kind) == (times[0], "numbers")
+            left_out = dict(feature_columns(frame(x=own), **ROLES).left_out)
+            assert left_out == {"x": "dates"}
+            with pytest.warns(DataWarning, match="'x' has numbers such as 20240.*may be dates"):
+                Cohort.from_frame(frame(x=own), **ROLES, features=["x"])
+        # Numbers that only some of the time could be dates are numbers.
+        assert Cohort.from_frame(frame(week=[*times[:5], times[5] + 80]), **ROLES, gaps="skip")
+
+    def test_dates_in_another_format(self):
+        dates = pd.date_range("2024-01-31", periods=6, freq="30D")
+        df = frame(week=dates.strftime("%d.%m.%Y"))
+        refused_frame(df, "Write dates as 2024-03-01", "give their format with date_format=")
+        assert_same(
+            Cohort.from_frame(df, **ROLES, date_format="%d.%m.%Y"),
+            Cohort.from_frame(frame(week=dates), **ROLES),
+        )
+        df.loc[4, "week"] = "30.02.2024"
+        refused_frame(df, "'30.02.2024' in row 4", "'%d.%m.%Y' says", date_format="%d.%m.%Y")
+        refused_frame(df, "'31.01.2024' in row 0", date_format="%Y%m%d")
+        refused_frame(df, "isn't a format of dates", date_format="%Q")
 
     @pytest.mark.parametrize(
         ("times", "gaps"),
