@@ -87,7 +87,7 @@ class Cells:
             return "dates"
         if dtypes.is_timedelta64_dtype(self.values):
             return "durations"
-        if isinstance(self._type, pd.CategoricalDtype) or self._inferred == "boolean":
+        if isinstance(self._type, pd.CategoricalDtype) or self.truths:
             return "categories"
         if self._numeric:
             return "numbers"
@@ -173,6 +173,22 @@ class Cells:
             f"Column {name!r} has type {self._type} where numbers belong. "
             "Convert it, for example with pandas.to_numeric."
         )
+
+    @property
+    def truths(self) -> bool:
+        """Whether it has nothing but True and False."""
+        return self._inferred == "boolean"
+
+    def dated(self, date_format: str | None = None) -> bool:
+        """Return whether it has dates: as in ISO 8601, in this format, or as whole numbers."""
+        if self.kind == "dates" or date_format == NUMBERS or self.kind == "durations":
+            return self.kind == "dates"
+        if self.calendar is not None or date_format is None or self.kind == "numbers":
+            return self.calendar is not None
+        try:
+            return bool(self._formatted(date_format).notna().any())
+        except InputError:
+            return False
 
     @cached_property
     def calendar(self) -> str | None:

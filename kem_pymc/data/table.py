@@ -5,7 +5,7 @@ check are collected and raised together, so that a user learns of all of them at
 """
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import Literal, NamedTuple
 
@@ -170,14 +170,10 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     Users who lose rows and keep fewer than `least` are dropped entirely. Infinite values don't
     count as missing. The description is empty if no value was missing.
     """
-    words = {columns.user, *columns.levels}
-    held = {name: Cells(df[name]) for name in columns.used}
-    absent = {n: c.empty if n in words else c.empty | c.marks for n, c in held.items()}
-    incomplete = np.logical_or.reduce([*absent.values()])
+    incomplete, in_columns = incomplete_rows(df, columns.used, {columns.user, *columns.levels})
     if not incomplete.any():
         return df, ""
-    in_columns = _in_columns(held, absent)
-    labels = held[columns.user].names
+    labels = Cells(df[columns.user]).names
     by_user = labels[incomplete].value_counts(sort=False)
     of_users = [f"{label}: {count}" for label, count in by_user.items()]
     message = (
@@ -196,6 +192,24 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
             features=...,
         )
     return left, message
+
+
+def incomplete_rows(
+    df: pd.DataFrame, names: Sequence[Hashable], words: Collection[Hashable] = ()
+) -> tuple[np.ndarray, str]:
+    """Return which rows have missing values, and how many there are by column and mark, as text.
+
+    Parameters
+    ----------
+    df : DataFrame
+    names : sequence of column names
+        Columns that have to be known.
+    words : collection of column names
+        Those that are labels or categories, of which only empty cells are missing.
+    """
+    held = {name: Cells(df[name]) for name in names}
+    absent = {n: c.empty if n in words else c.empty | c.marks for n, c in held.items()}
+    return np.logical_or.reduce([*absent.values()]), _in_columns(held, absent)
 
 
 def _in_columns(held: Mapping[Hashable, Cells], absent: Mapping[Hashable, np.ndarray]) -> str:
