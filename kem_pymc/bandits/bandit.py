@@ -15,7 +15,7 @@ from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
-from kem_pymc.data.validation import number_array
+from kem_pymc.data.validation import filled, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.posterior import Process
@@ -225,7 +225,7 @@ class Bandit:
         x : array_like, shape (D,)
             A point of the space, whether it was asked for or not.
         components : array_like, shape (J,), optional
-            Observed components; None or NaN where there is no observation.
+            Observed components; None, NaN or masked where there is no observation.
         value : float, optional
             Observed value of the objective; by default it is computed from the components, if all
             of them were observed. "d-gpucb" doesn't learn from it.
@@ -245,9 +245,8 @@ class Bandit:
         x = np.atleast_1d(number_array("coordinates of the point", x))
         self.space.check(x)
         count = self.objective.count
-        given = [None] * count if components is None else np.ravel(np.asarray(components, object))
         try:
-            observed = np.array([math.nan if y is None else y for y in given], dtype=np.float64)
+            observed = np.ravel(filled([math.nan] * count if components is None else components))
         except (TypeError, ValueError) as error:
             raise InputError(f"The components aren't numbers: {error}. Give numbers.") from None
         if len(observed) != count:

@@ -121,7 +121,7 @@ class Cohort(Displayed):
         object.__setattr__(self, "inputs", tuple(frozen(x) for x, _ in points))
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
-            check_ends(user, np.asarray(ends), len(y))
+            check_ends(user, np.asanyarray(ends), len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
         levels = {name: tuple(names) for name, names in self.levels.items()}
         object.__setattr__(self, "levels", levels)

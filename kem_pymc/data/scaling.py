@@ -12,7 +12,7 @@ from kem_pymc.data.cells import Kind
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
 from kem_pymc.data.transforms import Name, Transform
-from kem_pymc.data.validation import frozen
+from kem_pymc.data.validation import filled, frozen
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
@@ -138,7 +138,7 @@ class Scaling:
         InputError
             If there are not D columns.
         """
-        x = np.asarray(x, dtype=np.float64)
+        x = filled(x)
         many = len(self.feature_low)
         if x.shape[-1:] != (many,):
             raise InputError(
@@ -162,7 +162,7 @@ class Scaling:
         InputError
             If a target can't be transformed.
         """
-        y = np.asarray(y, dtype=np.float64)
+        y = filled(y)
         y = y if self.transform is None else self.transform.forward(y, whose)
         return (y - self.target_mean) / self.target_sd
 

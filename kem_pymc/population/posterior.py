@@ -12,6 +12,7 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.special import logsumexp
 
 from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, Feature
 from kem_pymc.population.hyperparameters import scales
@@ -542,7 +543,7 @@ class PopulationPosterior:
         """Return a feature with numbers, and its values."""
         if isinstance(over, Mapping):
             ((name, values),) = over.items()
-            return self._number(name).name, np.atleast_1d(np.asarray(values, dtype=float))
+            return self._number(name).name, np.atleast_1d(number_array(f"values of {name}", values))
         feature = self._number(over)
         name = feature.name
         observed = np.unique(self._rows[:, self.model.cohort.features.index(name)])
