@@ -38,7 +38,7 @@ from kem_pymc.errors import (
 )
 
 #: Arguments whose option has another name, and what stands for arguments without an option.
-OTHER_NAMES = {"gaps": "skip_gaps"}
+OTHER_NAMES = {"gaps": "skip_gaps", "short": "drop_short"}
 INSTEAD = {"scope": "kem effects", "priors": "a study file"}
 
 

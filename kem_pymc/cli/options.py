@@ -38,6 +38,10 @@ Missing = Annotated[
     Literal["error", "drop"] | None,
     _table(None, "Rows with a missing value: raise an error (default), or drop and count."),
 ]
+DropShort = Annotated[
+    bool,
+    _table(None, "Leave out users with one row, from whom nothing can be learnt.", "--drop-short"),
+]
 DateFormat = Annotated[
     str | None,
     _table(
@@ -77,8 +81,8 @@ SkipGaps = Annotated[
     bool,
     _table(
         None,
-        "Allow gaps in the time: times at which other users have data. Gaps are detected only in "
-        "whole numbers, not in dates, and not with --batch.",
+        "Allow gaps in the time: times at which most other users have data. Gaps are detected only "
+        "in whole numbers, not in dates, and not with --batch.",
         "--skip-gaps",
     ),
 ]

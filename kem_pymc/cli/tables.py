@@ -40,6 +40,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
     batch: PositiveInt | None = None
     skip_gaps: bool = False
     missing: Literal["error", "drop"] | None = None
+    drop_short: bool = False
     date_format: str | None = None
 
     @classmethod
@@ -89,6 +90,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
             batch=self.batch,
             gaps="skip" if self.skip_gaps else "error",
             missing=self.missing or "error",
+            short="drop" if self.drop_short else "error",
         )
         if cohort.time_kind in ("dates", "durations"):
             since = " since the user's first row" if cohort.time_kind == "dates" else ""

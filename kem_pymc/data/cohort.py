@@ -144,6 +144,7 @@ class Cohort(Displayed):
         batch: int | None = None,
         gaps: Literal["error", "skip"] = "error",
         missing: Literal["error", "drop"] = "error",
+        short: Literal["error", "drop"] = "error",
         scope: Scope = "pilot",
         date_format: str | None = None,
     ) -> Self:
@@ -172,12 +173,15 @@ class Cohort(Displayed):
             distinct time of a user is a time step.
         gaps : {"error", "skip"}
             Whether to raise an error if a user has no data at a whole-numbered time, between their
-            first and last, at which other users have, or to ignore it. Dates and durations are not
-            checked, and nothing is checked if `batch` is given.
+            first and last, at which at least half of the others then observed have, or to ignore
+            it. Dates, durations and times that users don't share for the most part are not checked,
+            and nothing is checked if `batch` is given.
         missing : {"error", "drop"}
             Whether to raise an error if rows have missing values, or to drop these rows. If some
             are dropped, gaps are allowed. Pilot users who lose rows and keep fewer than two, and
-            new users who keep none, are dropped as well.
+            new users who keep none, are dropped as well. Infinite values are always an error.
+        short : {"error", "drop"}
+            Whether to raise an error if pilot users have one row, or to drop these users.
         scope : {"pilot", "population", "new"}
             Whether users belong to a pilot study, which needs two points per user, and a target and
             features that vary over the cohort; are described by a population model, for which one
@@ -214,7 +218,7 @@ class Cohort(Displayed):
             scope=scope,
             date_format=date_format,
         )
-        return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing)
+        return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing, short=short)
 
     @classmethod
     def from_columns(cls, df: pd.DataFrame, columns: Columns, **options: Any) -> Self:
@@ -226,7 +230,7 @@ class Cohort(Displayed):
         columns : Columns
             Roles of the columns, from :func:`kem_pymc.data.feature_columns` for this table.
         **options
-            ``batch``, ``gaps`` and ``missing``, as in :meth:`from_frame`.
+            ``batch``, ``gaps``, ``missing`` and ``short``, as in :meth:`from_frame`.
 
         Returns
         -------

@@ -20,6 +20,9 @@ from kem_pymc.data.leaks import doubles, known_at_end
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import DataWarning, InputError, Problems
 
+#: Share of other users who have a planned time, and of rows at times that are shared.
+PLANNED = 0.5
+
 #: Largest number of columns and of users named in a message.
 NAMED = 10
 
@@ -49,6 +52,7 @@ def user_points(
     batch: int | None = None,
     gaps: Literal["error", "skip"] = "error",
     missing: Literal["error", "drop"] = "error",
+    short: Literal["error", "drop"] = "error",
 ) -> PointsByUser:
     """Return the points of every user of a table.
 
@@ -61,6 +65,8 @@ def user_points(
         raise InputError("{gaps} is unknown. Give 'error' or 'skip'.", gaps=gaps)
     if missing not in ("error", "drop"):
         raise InputError("{missing} is unknown. Give 'error' or 'drop'.", missing=missing)
+    if short not in ("error", "drop"):
+        raise InputError("{short} is unknown. Give 'error' or 'drop'.", short=short)
     pilot, learnt = columns.scope == "pilot", columns.scope != "new"
     target = columns.target
     if missing == "drop":
@@ -68,6 +74,10 @@ def user_points(
         if message:
             warnings.warn(message, DataWarning, stacklevel=4)
             gaps = "skip"
+    if pilot and short == "drop":
+        df, message = _without_short(df, columns.user)
+        if message:
+            warnings.warn(message, DataWarning, stacklevel=4)
 
     # What each column holds.
     problems, cells = Problems(), dict[Hashable, np.ndarray]()
@@ -118,8 +128,9 @@ def user_points(
         named = some(map(repr, single), NAMED)
         which = f"User {named} has" if len(single) == 1 else f"Users {named} have"
         problems.add_problem(
-            f"{which} one point, too few to learn from. "
-            "Leave them out; new users and those of a population model ({scope}) may have one.",
+            f"{which} one point, too few to learn from. Leave them out with {{short}}; "
+            "new users and those of a population model ({scope}) may have one.",
+            short="drop",
             scope="population",
         )
     problems.check()
@@ -192,6 +203,16 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
             features=...,
         )
     return left, message
+
+
+def _without_short(df: pd.DataFrame, user: Hashable) -> tuple[pd.DataFrame, str]:
+    """Drop users with one row, and say which; the message is empty if there is none."""
+    names = Cells(df[user]).names
+    few = (~names.duplicated(keep=False) & names.notna()).to_numpy()
+    if few.all():
+        raise InputError("Every user has one row, too few to learn from. Give several rows.")
+    left_out = f"Left out {few.sum()} users with one row: {some(names[few].map(str), NAMED)}."
+    return df[~few], left_out if few.any() else ""
 
 
 def incomplete_rows(
@@ -285,20 +306,33 @@ def _check_order(
 
 
 def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np.ndarray) -> None:
-    """Check that no user lacks a whole-numbered time, between two of their own, that others have.
+    """Check that no user lacks a planned time between two of their own.
 
-    Times that no user has aren't gaps: measurements may be planned at weeks 1, 2, 4 and 8. Tables
-    with times that aren't whole numbers aren't checked.
+    Of whole-numbered times, those are planned that at least half of the other users have who were
+    observed before and after; and none are, unless the rows are for the most part at such times.
+    Where visits are irregular, as on days, or nobody has a time, as in a plan of weeks 1, 2, 4 and
+    8, there are no gaps.
     """
-    planned = np.unique(times)
-    if np.any(planned != np.floor(planned)):
+    distinct, numbers = np.unique(times, return_inverse=True)
+    if np.any(distinct != np.floor(distinct)):
         return
-    for label, places in zip(users, rows, strict=True):
-        numbers = np.searchsorted(planned, times[places])
-        jumps = np.diff(numbers) > 1
-        if jumps.any():
+    visits = [np.unique(numbers[places]) for places in rows]
+    having, observed = np.zeros((2, len(distinct)))
+    for own in visits:
+        having[own] += 1
+        observed[own[0] : own[-1] + 1] += 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shared = (having - 1) / (observed - 1)  # share of the others, of a user who has the time
+    known = shared[np.concatenate(visits)]
+    known = known[np.isfinite(known)]
+    if not known.size or known.mean() < PLANNED:
+        return
+    for label, own in zip(users, visits, strict=True):
+        between = np.setdiff1d(np.arange(own[0], own[-1]), own)
+        lacked = between[having[between] >= PLANNED * (observed[between] - 1)]
+        if lacked.size:
             raise InputError(
-                f"User {label!r} has no data at time {planned[numbers[jumps.argmax()] + 1]:.0f}, "
+                f"User {label!r} has no data at time {distinct[lacked[0]]:.0f}, "
                 "but other users have. Add the missing rows, or allow gaps with {gaps}.",
                 gaps="skip",
             )

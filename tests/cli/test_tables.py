@@ -6,8 +6,10 @@ import pytest
 
 from kem_pymc.cli.tables import Table
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.datasets import data_home
 from kem_pymc.errors import DataWarning
 from tests.cli.conftest import COLUMNS, refused, run, table
+from tests.data_home import needs
 from tests.refusals import refused as refused_call
 
 
@@ -173,3 +175,18 @@ def test_parquet_dates_features_and_batches(tmp_path):
     names = {"user": "id", "time": "day", "target": "steps", "features": "sleep", "batch": 4}
     cohort = Table(data=tmp_path / "trial.parquet", **names).cohort()
     assert repr(cohort) == "Cohort(3 users, 2 time steps, 24 points: sleep -> steps)"
+
+
+@needs("longitudinal")
+def test_a_registry_is_read_with_the_options_of_its_first_refusal():
+    """Irregular days, missing values and users with one row: all is said in one run."""
+    path = data_home() / "longitudinal" / "pbcseq.csv"
+    names = {"user": "id", "time": "day", "target": "bili"}
+    message = refused_call(Table(data=path, **names).cohort, "832 of 1945 rows", "chol in 821")
+    assert [line.split()[0] for line in message.splitlines()] == ["832", "Users"]
+    with pytest.warns(DataWarning):
+        cohort = Table(data=path, **names, missing="drop", drop_short=True).cohort()
+    complete = pd.read_csv(path).dropna()
+    kept = complete[complete["id"].duplicated(keep=False)]
+    assert cohort.users == tuple(kept["id"].unique())
+    assert cohort.n_points == len(kept)

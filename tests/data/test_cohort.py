@@ -245,6 +245,25 @@ class TestRefusedTables:
         assert Cohort.from_frame(every_other, **ROLES).steps.tolist() == [3, 3]
         refused_frame(frame(week=[0, 2, 2, 4, 7, 3]), "'a'", "time 3", "other users")
 
+    def test_only_planned_times_have_gaps(self):
+        """Fails where a day that one of ten users has is missing for all others."""
+        rng = np.random.default_rng(0)
+        days = [
+            np.sort(np.append(0, rng.choice(range(1, 900), 6, replace=False))) for _ in "1" * 10
+        ]
+        weeks = [np.arange(7)] * 9 + [np.array([0, 1, 2, 4, 5, 6])]
+        extra = [np.array([0, 1, 2, 3, 3.0, 5, 6]), *[np.array([0, 1, 3, 5, 6])] * 9]
+
+        def read(times):
+            users = np.repeat(np.arange(len(times)), [*map(len, times)])
+            y = rng.normal(size=len(users))
+            df = pd.DataFrame({"id": users, "week": np.concatenate(times), "y": y})
+            return Cohort.from_frame(df, **ROLES)
+
+        assert read(days).n_points == 70
+        assert read(extra).n_points == 52  # one user had a visit more
+        refused(lambda: read(weeks), "User 9 has no data at time 3")
+
     def test_problems_come_together(self):
         """Catches a table that has to be mended and read once for every problem."""
         words = frame(x=["1", "2,5", "3", "4", "5", "6"], y=IMAGINARY, z=["?", *"23456"])
