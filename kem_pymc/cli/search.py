@@ -199,7 +199,7 @@ def _numbers(
 
     from kem_pymc.data.table import incomplete_rows, number_columns
 
-    incomplete, in_columns = incomplete_rows(table, list(table))
+    incomplete, in_columns = incomplete_rows(table, dict.fromkeys(table, "number"))
     if drop and incomplete.all():
         raise InputError(
             f"There are no {what} without missing values: {in_columns}. Fill them in, or choose "

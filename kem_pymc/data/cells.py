@@ -20,6 +20,7 @@ from pandas.api import types as dtypes
 from kem_pymc.errors import DataWarning, InputError
 
 type Kind = Literal["numbers", "categories", "dates", "durations", "other"]
+type Role = Literal["user", "category", "number"]
 type Scope = Literal["pilot", "population", "new"]
 
 #: Names of indices whose labels are positions in a file; labels of other indices are row labels.
@@ -114,6 +115,12 @@ class Cells:
         """Mask of the cells that are missing: empty ones and, unless it has words, marks."""
         return self.empty if self.kind == "categories" else self.empty | self.marks
 
+    def absent(self, role: Role) -> np.ndarray:
+        """Return the mask of the cells that are missing in a column with a role."""
+        if role == "user":
+            return self.empty
+        return self.missing if role == "category" else self.empty | self.marks
+
     def counted(self, mask: np.ndarray) -> str:
         """Return how many cells a mask has, and how many of them are which marks, as text."""
         marks = Counter(self.values[mask & self.marks]).most_common()
@@ -195,18 +202,20 @@ class Cells:
         """The format of whole numbers that all look like dates; None if they don't."""
         if self.kind != "numbers" or self._wrong.any():
             return None
-        numbers = self.numbers()
-        numbers = numbers[~np.isnan(numbers)]
-        if not (len(numbers) and np.all((numbers > 0) & (numbers < 1e14))):
+        numbers = np.unique(self.numbers()[~self.missing])
+        if not len(numbers) or not np.all((numbers > 0) & (numbers == np.floor(numbers))):
             return None
-        digits = np.unique([len(f"{number:.16g}") for number in np.unique(numbers)])
-        form = FORMATS.get(digits[0]) if len(digits) == 1 else None
-        if form is None:
+        first, last = (f"{number:.0f}" for number in numbers[[0, -1]])
+        form = FORMATS.get(len(first))
+        if (
+            form is None
+            or len(first) < len(last)
+            or not {int(first[:4]), int(last[:4])} <= {*YEARS}
+        ):
             return None
-        dates = pd.to_datetime(
-            [f"{n:.16g}" for n in np.unique(numbers)], format=form, errors="coerce"
-        )
-        return form if dates.year.isin(YEARS).all() else None
+        text = [f"{number:.0f}" for number in numbers]
+        dates = pd.to_datetime(text, format=form, errors="coerce")
+        return None if dates.isna().any() else form
 
     def times(self, date_format: str | None = None) -> pd.Series:
         """Return the column as numbers, datetime64 or timedelta64.
@@ -337,7 +346,7 @@ class Cells:
         InputError
             If a cell is neither text nor a number.
         """
-        cells = self.values[~self.empty]
+        cells = self.values[~self.missing]
         if isinstance(self._type, pd.CategoricalDtype):
             used = set(map(written, cells.unique()))
             return tuple(dict.fromkeys(n for n in map(written, self._type.categories) if n in used))
@@ -380,8 +389,8 @@ class Cells:
             If a new user has such a level.
         """
         name, known = self.values.name, len(levels)
-        cells = zip(self.values, self.empty, strict=True)
-        names = [None if empty else written(cell) for cell, empty in cells]
+        cells = zip(self.values, self.missing, strict=True)
+        names = [None if missing else written(cell) for cell, missing in cells]
         code = {level: float(k) for k, level in enumerate(levels)}
         for row, level in enumerate(names):
             if level is None or level in code:
@@ -402,19 +411,20 @@ class Cells:
             code[level] = float(known - len(code) - 1)
         return np.array([np.nan if level is None else code[level] for level in names])
 
-    def said(self, what: str) -> Iterator[str]:
+    def said(self, role: Role) -> Iterator[str]:
         """Yield what a user should know of labels or levels: marks, and which were written alike.
 
         Parameters
         ----------
-        what : str
-            What the column's cells are, as in "category".
+        role : {"user", "category", "number"}
+            What the column's cells are.
         """
-        name = self.values.name
-        marks = Counter(self.values[self.marks]).most_common()
-        for mark, count in marks:
+        if role == "number":
+            return
+        name, words = self.values.name, self.marks & ~self.absent(role)
+        for mark, count in Counter(self.values[words]).most_common():
             yield (
-                f"Column {name!r} has {mark!r} in {count} rows, which is read as a {what}, since "
+                f"Column {name!r} has {mark!r} in {count} rows, which is read as a {role}, since "
                 "only empty cells are missing there. Empty them if no value is known."
             )
         groups: dict[str, list[object]] = {}
@@ -424,7 +434,7 @@ class Cells:
             if len(cells) > 1:
                 yield (
                     f"Column {name!r} has {' and '.join(map(repr, cells))}, which are read as one "
-                    f"{what}, {name_of!r}. Write different ones if they aren't the same."
+                    f"{role}, {name_of!r}. Write different ones if they aren't the same."
                 )
 
     @cached_property

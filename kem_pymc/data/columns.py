@@ -120,6 +120,12 @@ class Columns:
         return tuple(dict.fromkeys((self.user, self.time, self.target, *self.names)))
 
     @property
+    def roles(self) -> dict[Hashable, cells.Role]:
+        """What the cells of each column with a role are."""
+        roles: dict[Hashable, cells.Role] = dict.fromkeys(self.used, "number")
+        return roles | {self.user: "user"} | dict.fromkeys(self.levels, "category")
+
+    @property
     def levels(self) -> dict[Hashable, tuple[str, ...]]:
         """Names of the categories, by feature; features without categories are not included."""
         return {column.name: column.levels for column in self.features if column.levels}

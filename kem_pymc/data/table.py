@@ -5,7 +5,8 @@ check are collected and raised together, so that a user learns of all of them at
 """
 
 import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from numbers import Integral
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from kem_pymc._system.display import some
-from kem_pymc.data.cells import Cells, days, place
+from kem_pymc.data.cells import Cells, Role, days, place
 from kem_pymc.data.columns import Columns
 from kem_pymc.data.leaks import doubles, known_at_end
 from kem_pymc.data.validation import LARGEST
@@ -96,9 +97,8 @@ def user_points(
     with problems:
         codes, users = held[columns.user].labels()
     problems.check()
-    for name, what in {columns.user: "user", **dict.fromkeys(columns.levels, "category")}.items():
-        for message in held[name].said(what):
-            warnings.warn(message, DataWarning, stacklevel=4)
+    for message in chain(*(held[name].said(role) for name, role in columns.roles.items())):
+        warnings.warn(message, DataWarning, stacklevel=4)
     for column in columns.features:
         if column.kind == "numbers" and held[column.name].calendar:
             warnings.warn(
@@ -181,7 +181,7 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     Users who lose rows and keep fewer than `least` are dropped entirely. Infinite values don't
     count as missing. The description is empty if no value was missing.
     """
-    incomplete, in_columns = incomplete_rows(df, columns.used, {columns.user, *columns.levels})
+    incomplete, in_columns = incomplete_rows(df, columns.roles)
     if not incomplete.any():
         return df, ""
     labels = Cells(df[columns.user]).names
@@ -215,21 +215,17 @@ def _without_short(df: pd.DataFrame, user: Hashable) -> tuple[pd.DataFrame, str]
     return df[~few], left_out if few.any() else ""
 
 
-def incomplete_rows(
-    df: pd.DataFrame, names: Sequence[Hashable], words: Collection[Hashable] = ()
-) -> tuple[np.ndarray, str]:
+def incomplete_rows(df: pd.DataFrame, roles: Mapping[Hashable, Role]) -> tuple[np.ndarray, str]:
     """Return which rows have missing values, and how many there are by column and mark, as text.
 
     Parameters
     ----------
     df : DataFrame
-    names : sequence of column names
-        Columns that have to be known.
-    words : collection of column names
-        Those that are labels or categories, of which only empty cells are missing.
+    roles : mapping of column name to {"user", "category", "number"}
+        Columns that have to be known, and what each of their cells is.
     """
-    held = {name: Cells(df[name]) for name in names}
-    absent = {n: c.empty if n in words else c.empty | c.marks for n, c in held.items()}
+    held = {name: Cells(df[name]) for name in roles}
+    absent = {name: held[name].absent(role) for name, role in roles.items()}
     return np.logical_or.reduce([*absent.values()]), _in_columns(held, absent)
 
 

@@ -89,6 +89,9 @@ def test_whole_numbers_may_be_codes():
     assert feature_columns(df, **ROLES).codes == (("diet", 4),)
     got = feature_columns(df, **ROLES, categorical=["diet"])
     assert (got.levels["diet"], got.codes) == (("1", "2", "3", "4"), ())
+    coded = table(diet=np.repeat(["1", "2", "3", "NA", "2", "1"], 4))
+    assert feature_columns(coded, **ROLES, categorical=["diet"]).levels["diet"] == ("1", "2", "3")
+    refused(lambda: Cohort.from_frame(coded, **ROLES, categorical=["diet"]), "diet in 4 ('NA': 4)")
     refused(lambda: feature_columns(df, **ROLES, categorical=["food"]), "'food'")
     refused(lambda: feature_columns(df, **ROLES, categorical=["Days"]), "'Days'", "categorical")
 
