@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as dtypes
 
+from kem_pymc._system.display import some
 from kem_pymc.errors import DataWarning, InputError
 
 type Kind = Literal["numbers", "categories", "dates", "durations", "other"]
@@ -49,6 +50,9 @@ POINT_ZERO = re.compile(r"(-?\d+)\.0+")
 
 #: Largest number of characters of a cell in an error message.
 SHOWN = 30
+
+#: Largest number of labels that are named in a warning.
+SHOWN_LABELS = 5
 
 #: Regular expression of a time stamp that ends in a UTC offset.
 OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
@@ -422,20 +426,22 @@ class Cells:
         if role == "number":
             return
         name, words = self.values.name, self.marks & ~self.absent(role)
-        for mark, count in Counter(self.values[words]).most_common():
+        counts = Counter(self.values[words]).most_common()
+        if counts:
+            marks = [f"{mark!r} in {count} rows" for mark, count in counts]
             yield (
-                f"Column {name!r} has {mark!r} in {count} rows, which is read as a {role}, since "
-                "only empty cells are missing there. Empty them if no value is known."
+                f"Column {name!r} has {some(marks, SHOWN_LABELS)}. Each is read as a {role}, since "
+                "only empty cells are missing there: empty them if no value is known."
             )
         groups: dict[str, list[object]] = {}
         for cell in self._given[~self.empty].unique():
             groups.setdefault(written(cell), []).append(cell)
-        for name_of, cells in groups.items():
-            if len(cells) > 1:
-                yield (
-                    f"Column {name!r} has {' and '.join(map(repr, cells))}, which are read as one "
-                    f"{role}, {name_of!r}. Write different ones if they aren't the same."
-                )
+        alike = [" and ".join(map(repr, cells)) for cells in groups.values() if len(cells) > 1]
+        if alike:
+            yield (
+                f"Column {name!r} has {some(alike, SHOWN_LABELS)}. They are read as one {role}, "
+                "since only blanks or a decimal point differ: write others if that is wrong."
+            )
 
     @cached_property
     def _numeric(self) -> bool:

@@ -162,7 +162,7 @@ def test_words_that_look_missing(tmp_path, capsys):
     assert found["csv"].levels == {"arm": ("Exercise", "NA", "None", "n/a", "nan", "null")}
     assert "3 of 21 rows with missing values: dose in 3 ('NA': 1, '.': 1)" in said["csv"][0]
     assert "also left out: None." in said["csv"][0]
-    assert any("'arm' has 'NA' in 3 rows, which is read as a category" in m for m in said["csv"])
+    assert any("'arm' has 'NA' in 3 rows, 'null' in 3 rows" in m for m in said["csv"])
     kept = Table(data=tmp_path / "t.csv", **names)
     with pytest.warns(DataWarning):
         refused_call(kept.cohort, "3 of 21 rows", "dose in 3 ('NA': 1, '.': 1)", "(user 'None')")

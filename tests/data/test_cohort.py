@@ -70,14 +70,13 @@ class TestFromFrame:
         df = frame(id=["b", "a", "b ", "a", "a", "b"], x=["1", "p", " p", "1.0", "1", "p"])
         with pytest.warns(DataWarning) as caught:
             got = Cohort.from_frame(df, **ROLES)
-        assert [str(w.message).split(", ")[0] for w in caught] == [
+        assert [str(w.message).split(". ")[0] for w in caught] == [
             "Column 'id' has 'b' and 'b '",
-            "Column 'x' has '1' and '1.0'",
-            "Column 'x' has 'p' and ' p'",
+            "Column 'x' has '1' and '1.0', 'p' and ' p'",
         ]
         assert (got.users, got.levels) == (("b", "a"), {"x": ("1", "p")})
         assert [x[:, 1].tolist() for x in got.inputs] == [[0, 1, 1], [1, 0, 0]]
-        with pytest.warns(DataWarning, match="'1' and 1, which are read as one user"):
+        with pytest.warns(DataWarning, match=r"'1' and 1\. They are read as one user"):
             same = Cohort.from_frame(frame(id=["1", 2, 1, 2, 2, 1]), **ROLES)
         assert same.users == ("1", 2)
         blank = frame(id=["b", " ", "b", "a", "a", "b"])
