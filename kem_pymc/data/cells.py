@@ -42,6 +42,9 @@ FEW_CELLS = 0.5
 #: Formats of dates that are written as whole numbers, by their number of digits, in these years.
 FORMATS, YEARS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}, range(1900, 2101)
 
+#: Kinds of Python's own dates, which databases and parquet files give, as pandas calls them.
+DATES = ("date", "datetime")
+
 #: In the place of a format of dates: whole numbers aren't dates, whatever they look like.
 NUMBERS = "numbers"
 
@@ -88,7 +91,7 @@ class Cells:
         cells holds dates; text that has numbers except in a few cells is meant as numbers. Marks
         of missing numbers decide nothing, where there is anything else.
         """
-        if dtypes.is_datetime64_any_dtype(self.values) or self._inferred == "date":
+        if dtypes.is_datetime64_any_dtype(self.values) or self._inferred in DATES:
             return "dates"
         if dtypes.is_timedelta64_dtype(self.values):
             return "durations"
@@ -240,8 +243,8 @@ class Cells:
         times, given = self.values, ~self.missing
         if dtypes.is_datetime64_any_dtype(times) or self.kind == "durations":
             return times
-        if self._inferred == "date":  # read from parquet files
-            return pd.to_datetime(times)
+        if self._inferred in DATES:
+            return pd.to_datetime(times, errors="coerce")
         if date_format not in (None, NUMBERS):
             return self._formatted(str(date_format))
         bad = self._wrong

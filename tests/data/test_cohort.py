@@ -109,6 +109,7 @@ class TestFromFrame:
         ("times", "days"),
         [
             ([datetime.date(2026, 1, day) for day in (1, 2, 4, 5, 7, 9)], [0, 3, 8]),
+            (pd.Series(pd.date_range("2026", periods=6).to_pydatetime(), dtype=object), [0, 2, 5]),
             (pd.to_timedelta(range(24, 36, 2), unit="h"), [1, 28 / 24, 34 / 24]),
             ([3, 1, 4, 2, 3, 5], [3, 4, 5]),
         ],
