@@ -12,9 +12,10 @@ from pydantic import BaseModel, BeforeValidator, PositiveInt
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
 from kem_pymc.cli.options import listed
-from kem_pymc.data.cells import FILE_ROWS, Cells, Scope, place, written
+from kem_pymc.data.cells import FILE_ROWS, Cells, Role, Scope, place, written
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
+from kem_pymc.data.table import incomplete_rows
 from kem_pymc.errors import DataWarning, InputError
 
 #: Maximum number of unused columns that are named.
@@ -129,19 +130,23 @@ class Table(BaseModel, extra="forbid", frozen=True):
             )
         if coming.empty:
             raise InputError(f"{path} has no rows. Give at least one future point.")
-        past_users = {written(label): label for label in Cells(past[user]).labels()[1]}
-        labels = coming[user].map(written)
-        unknown = ~labels.isin(past_users).to_numpy()
-        if unknown.any():
-            first = unknown.argmax()
-            raise InputError(
-                f"User {labels.iloc[first]} in {place(coming.index, first)} of {path} has no "
-                f"points in {self.data}. Give future points only of users in that table."
-            )
-        coming[user] = [past_users[label] for label in labels]
         # Errors from here on concern rows of `path`, since those of this table were checked before.
+        if self.missing == "drop":
+            roles: dict[Hashable, Role] = dict.fromkeys((*columns, target), "number")
+            roles[user] = "user"
+            roles |= dict.fromkeys(levels, "category")
+            past = past[~incomplete_rows(past, roles)[0]]
         past.index.name = coming.index.name
         coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
+        past_users = {written(label): label for label in Cells(past[user]).labels()[1]}
+        codes, labels = Cells(coming[user]).labels()
+        for k, label in enumerate(labels):
+            if written(label) not in past_users:
+                raise InputError(
+                    f"User {label} in {place(coming.index, np.argmax(codes == k))} has no points "
+                    f"in {self.data}. Give future points only of users in that table."
+                )
+        coming[user] = [past_users[written(labels[k])] for k in codes]
         # Future points are appended to the users' own, so both are converted in the same way.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)

@@ -203,10 +203,12 @@ class Cohort(Displayed):
         Warns
         -----
         DataWarning
-            If rows are dropped, with counts by column and user; if rows are identical in user,
-            time, inputs and target; if a pilot study's feature seems to be known only at the end of
-            a user's follow-up, or a row is later than that; if two features have a correlation
-            beyond 0.99; or if a new user has a level that the pilot study didn't have.
+            If rows or users are dropped, with counts; if users or categories have labels that look
+            like missing values, or are written alike; if numbers other than the time may be dates;
+            if rows are identical in user, time, inputs and target; if a pilot study's feature seems
+            to be known only at the end of a user's follow-up, or a row is later than that; if two
+            features have a correlation beyond 0.99; or if a new user has a level that the pilot
+            study didn't have.
         """
         columns = feature_columns(
             df,

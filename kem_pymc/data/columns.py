@@ -213,7 +213,7 @@ def feature_columns(
         counts = [(c.name, _codes(held[c.name])) for c in chosen if c.kind == "numbers"]
         codes = tuple((name, count) for name, count in counts if count)
     of_time = held[time].kind
-    if date_format not in (None, cells.NUMBERS):
+    if date_format not in (None, cells.NUMBERS) and of_time != "durations":
         of_time = "dates"
     return Columns(user, time, target, tuple(chosen), scope, left_out, codes, of_time, date_format)
 

@@ -261,7 +261,8 @@ def _check_complete(
     where = place(held[column].values.index, first)
     if codes is not None:
         where += f" (user {users[codes[first]]!r})"
-    what, s = f"Column {column!r} has a missing or infinite value in {where}", ""
+    mark = f" ({held[column].values.iloc[first]!r})" if held[column].marks[first] else ""
+    what, s = f"Column {column!r} has a missing or infinite value{mark} in {where}", ""
     if count > 1:
         what, s = f"{count} of {len(rows)} rows have missing or infinite values", "s"
         what += f", {_in_columns(held, absent)}; the first one is {column!r} in {where}"

@@ -79,6 +79,12 @@ def test_days_to_come_count_from_a_users_first_row(tmp_path):
     names = {"user": "id", "time": "date", "target": "steps", "features": ["date"]}
     found = Table(data=tmp_path / "t.csv", **names).future(tmp_path / "tomorrow.csv", {})
     assert {label: x.tolist() for label, x in found.items()} == {1: [[14]], 2: [[5], [27]]}
+    # Also of users whose labels are written otherwise, after rows with missing values are dropped.
+    text = (tmp_path / "t.csv").read_text().replace("03-03,7", "03-03,NA").replace("1,", "1 ,")
+    (tmp_path / "t.csv").write_text(text)
+    again = Table(data=tmp_path / "t.csv", **names, missing="drop")
+    found = again.future(tmp_path / "tomorrow.csv", {})
+    assert {label: x.tolist() for label, x in found.items()} == {"1": [[14]], "2": [[5], [27]]}
 
 
 @pytest.mark.parametrize(
