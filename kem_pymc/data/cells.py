@@ -396,8 +396,8 @@ class Cells:
             If a new user has such a level.
         """
         name, known = self.values.name, len(levels)
-        cells = zip(self.values, self.missing, strict=True)
-        names = [None if missing else written(cell) for cell, missing in cells]
+        cells = zip(_objects(self.values, written), self.missing, strict=True)
+        names = [None if missing else name for name, missing in cells]
         code = {level: float(k) for k, level in enumerate(levels)}
         for row, level in enumerate(names):
             if level is None or level in code:
@@ -519,7 +519,16 @@ def written(label: object) -> str:
 
 def _objects(values: pd.Series, function: Callable[[Any], object]) -> pd.Series:
     """Return a function of all cells, as objects: pandas' own text can't hold all text."""
-    own = np.fromiter(map(function, values), dtype=object, count=len(values))
+    known: dict[str, object] = {}  # the same text occurs in many cells
+
+    def of(cell: Any) -> object:
+        if type(cell) is not str:
+            return function(cell)
+        if cell not in known:
+            known[cell] = function(cell)
+        return known[cell]
+
+    own = np.fromiter(map(of, values), dtype=object, count=len(values))
     return pd.Series(own, values.index, object, values.name)
 
 
