@@ -148,7 +148,7 @@ def feature_columns(
     """Choose the columns of a table that are features, and determine the kind of each.
 
     By default the features are the time, then all other columns of numbers or categories. Left out
-    are row numbers and ids, dates, columns without a name, columns with more than half of their
+    are row numbers and ids, dates, also as numbers like 20240301, columns without a name, columns with more than half of their
     values missing, text with more than 20 different values or with a different value for every
     user, and columns with the same value in every row. Text, booleans and pandas' categoricals are
     categories.
@@ -359,8 +359,10 @@ def _why_not(column: Cells, users: pd.Series | None, pilot: bool) -> str | None:
     name, kind = column.values.name, column.kind
     if isinstance(name, str) and NAMELESS.fullmatch(name):
         return "it has no name in the file"
-    if kind in ("dates", "durations") or column.calendar:
+    if kind in ("dates", "durations"):
         return "dates"
+    if column.calendar:
+        return "numbers that look like dates"
     if column.missing.mean() > MOSTLY:
         return f"{column.missing.mean():.0%} of its values are missing"
     if kind == "other":

@@ -139,7 +139,7 @@ class TestFromFrame:
             got = Cohort.from_frame(df, **ROLES, **as_numbers)
             assert (got.inputs[0][0, 0], got.time_kind) == (times[0], "numbers")
             left_out = dict(feature_columns(frame(x=own), **ROLES).left_out)
-            assert left_out == {"x": "dates"}
+            assert left_out == {"x": "numbers that look like dates"}
             with pytest.warns(DataWarning, match="'x' has numbers such as 20240.*may be dates"):
                 Cohort.from_frame(frame(x=own), **ROLES, features=["x"])
         # Numbers that only some of the time could be dates are numbers.
