@@ -36,6 +36,9 @@ MARKS = frozenset(
     ]
 )
 
+#: Truth values as text, in lower case.
+TRUTHS = {"true": True, "false": False}
+
 #: A text column with a smaller fraction of cells that aren't numbers holds numbers with errors.
 FEW_CELLS = 0.5
 
@@ -71,7 +74,8 @@ class Cells:
     Attributes
     ----------
     values : Series
-        The cells, but text without blanks around it, and Decimals as floats.
+        The cells, but text without blanks around it, Decimals as floats, and True and False as
+        such in text that has nothing else.
     empty : ndarray of bool, shape (n,)
         Cells without a value, which are missing in every column.
     """
@@ -80,6 +84,9 @@ class Cells:
         self._given, self._type = values, values.dtype
         if self._type.kind in "OUS":  # objects, text, categoricals
             values = _objects(values, _trimmed)
+            text = {cell.lower() for cell in values if isinstance(cell, str)} - MARKS
+            if text and text <= TRUTHS.keys():
+                values = _objects(values, lambda cell: TRUTHS.get(str(cell).lower(), cell))
         self.values, self.empty = values, values.isna().to_numpy()
         self._inferred = dtypes.infer_dtype(values)
 
@@ -120,7 +127,8 @@ class Cells:
     @property
     def missing(self) -> np.ndarray:
         """Mask of the cells that are missing: empty ones and, unless it has words, marks."""
-        return self.empty if self.kind == "categories" else self.empty | self.marks
+        words = self.kind == "categories" and not self.truths
+        return self.empty if words else self.empty | self.marks
 
     def absent(self, role: Role) -> np.ndarray:
         """Return the mask of the cells that are missing in a column with a role."""
@@ -170,7 +178,8 @@ class Cells:
         if self._numeric:
             return self.values.to_numpy(dtype=np.float64, na_value=np.nan)
         name, bad = self.values.name, self._wrong
-        if self._text and not bad.any() and not isinstance(self._type, pd.CategoricalDtype):
+        parsed = self._text and not isinstance(self._type, pd.CategoricalDtype)
+        if (parsed and not bad.any()) or self.truths:
             return self._parsed.to_numpy(dtype=np.float64)
         if self.kind in ("dates", "durations"):
             raise InputError(
@@ -188,10 +197,11 @@ class Cells:
             "Convert it, for example with pandas.to_numeric."
         )
 
-    @property
+    @cached_property
     def truths(self) -> bool:
-        """Whether it has nothing but True and False."""
-        return self._inferred == "boolean"
+        """Whether it has nothing but True and False, and marks."""
+        given = self.values[~self.empty & ~self.marks]
+        return len(given) > 0 and dtypes.infer_dtype(given) == "boolean"
 
     def dated(self, date_format: str | None = None) -> bool:
         """Return whether it has dates: as in ISO 8601, in this format, or as whole numbers."""
@@ -459,6 +469,10 @@ class Cells:
     @cached_property
     def _parsed(self) -> pd.Series:
         """The cells of text, also mixed with other values, as float64; NaN if they aren't any."""
+        if self.truths:
+            return _objects(
+                self.values, lambda cell: cell if cell in (True, False) else np.nan
+            ).astype(np.float64)
         return pd.to_numeric(self.names, errors="coerce").astype(np.float64)
 
     @cached_property

@@ -148,10 +148,10 @@ def feature_columns(
     """Choose the columns of a table that are features, and determine the kind of each.
 
     By default the features are the time, then all other columns of numbers or categories. Left out
-    are row numbers and ids, dates, also as numbers like 20240301, columns without a name, columns with more than half of their
-    values missing, text with more than 20 different values or with a different value for every
-    user, and columns with the same value in every row. Text, booleans and pandas' categoricals are
-    categories.
+    are row numbers and ids, dates, also as numbers like 20240301, columns without a name, columns
+    with more than half of their values missing, text with more than 20 different values or with a
+    different value for every user, and columns with the same value in every row. Text, booleans and
+    pandas' categoricals are categories.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def _check_complete(
 
 
 def _check_size(name: Hashable, cells: np.ndarray, index: pd.Index) -> None:
-    huge = np.abs(cells) > LARGEST
+    huge = np.isfinite(cells) & (np.abs(cells) > LARGEST)
     if huge.any():
         raise InputError(
             f"Column {name!r} has a value beyond {LARGEST:.0e} in {place(index, huge.argmax())}. "

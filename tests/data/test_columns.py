@@ -84,6 +84,16 @@ def test_a_stray_cell_among_numbers_is_named():
     refused(lambda: feature_columns(df, **ROLES), "'temp' has '21,5' in row 1", "Correct")
 
 
+def test_truth_values_have_marks():
+    """Fails where R's NA is a third truth value, or TRUE another than True."""
+    df = table(smoker=np.repeat(["TRUE", "FALSE", "NA", "false", "True", "."], 4))
+    assert feature_columns(df, **ROLES).levels["smoker"] == ("False", "True")
+    refused(lambda: Cohort.from_frame(df, **ROLES), "smoker in 8 ('NA': 4, '.': 4)")
+    numbers = {**ROLES, "features": ["smoker"], "categorical": {}, "scope": "new"}
+    got = Cohort.from_frame(df[~df["smoker"].isin(["NA", "."])], **numbers)
+    assert [x[0, 0] for x in got.inputs] == [1, 0, 0, 1]
+
+
 def test_whole_numbers_may_be_codes():
     df = table(diet=np.repeat([1, 2, 3, 4, 2, 1], 4))
     assert feature_columns(df, **ROLES).codes == (("diet", 4),)

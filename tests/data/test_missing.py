@@ -76,6 +76,7 @@ def test_refusals():
     with pytest.warns(DataWarning):
         message = refused_frame(infinite, *words, missing="drop")
     assert "drop the row" not in message  # which they aren't
+    assert "Rescale" not in message
 
 
 def test_dropping_is_advised_only_where_something_is_left():
