@@ -259,7 +259,7 @@ class Bandit:
         x : array_like, shape (D,)
             A point of the space, whether it was asked for or not.
         components : array_like, shape (J,), optional
-            Observed components; None or NaN where there is no observation.
+            Observed components; None, NaN or masked where there is no observation.
         value : float, optional
             Observed value of the objective; by default it is computed from the components, if all
             of them were observed. "d-gpucb" doesn't learn from it.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import qmc
 
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 
 #: A known weight: a number, or a function of points (m, D) with values (m,).
@@ -55,7 +56,7 @@ class Weighted:
         """
         weights = np.empty((len(x), self.count))
         for j, weight in enumerate(self._weights):
-            values = np.asarray(weight(x) if callable(weight) else weight, dtype=np.float64)
+            values = filled(weight(x) if callable(weight) else weight)
             if values.shape not in ((), (len(x),)) or not np.isfinite(values).all():
                 raise InputError(
                     f"The weight of component {j + 1} has shape {values.shape} or values that "
@@ -118,7 +119,7 @@ class Nonlinear:
             If g returns another shape, or NaN or infinite values.
         """
         with np.errstate(all="ignore"):
-            values = np.asarray(self.g(*components.T), dtype=np.float64)
+            values = filled(self.g(*components.T))
         if values.shape != (len(components),):
             raise InputError(
                 f"g returns shape {values.shape} for {len(components)} points. Return one number "

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.bandits.objective import Objective, Weighted
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior, Process
 
@@ -123,7 +124,7 @@ class DecomposedPosterior:
             If an observation contradicts earlier ones, and there is no noise. Nothing is added
             then.
         """
-        observed = zip(self.posteriors, np.asarray(components, float), strict=True)
+        observed = zip(self.posteriors, filled(components), strict=True)
         self.posteriors = [
             draws if np.isnan(y) else [draw.observe(x, float(y)) for draw in draws]
             for draws, y in observed

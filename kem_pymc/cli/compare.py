@@ -44,6 +44,8 @@ def compare(
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
     missing: options.Missing = None,
+    drop_short: options.DropShort = False,
+    date_format: options.DateFormat = None,
     transform: options.Transform = None,
     candidates: options.Candidates = None,
     base: options.Base = None,

@@ -44,6 +44,7 @@ def effects(
     features: options.Features = None,
     categorical: options.Categorical = None,
     missing: options.Missing = None,
+    date_format: options.DateFormat = None,
     transform: options.Transform = None,
     seed: options.Seed = None,
     out: options.Out = Path("effects"),

@@ -43,7 +43,7 @@ from kem_pymc.errors import (
 )
 
 #: Arguments whose option has another name, and what stands for arguments without an option.
-OTHER_NAMES = {"gaps": "skip_gaps"}
+OTHER_NAMES = {"gaps": "skip_gaps", "short": "drop_short"}
 INSTEAD = {"scope": "kem effects", "priors": "a study file"}
 
 #: Errors of full disks, and what to do.
@@ -107,7 +107,7 @@ class _Command(TyperCommand):
             return INSTEAD.get(name) or in_python(name, value)
         if value is ... or getattr(parameter, "is_flag", False):
             return parameter.opts[0]
-        return f"{parameter.opts[0]} {str(value).lower()}"
+        return f"{parameter.opts[0]} {'none' if value is None else value}"
 
 
 def _check_folder() -> None:

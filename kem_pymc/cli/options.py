@@ -40,6 +40,18 @@ Missing = Annotated[
     Literal["error", "drop"] | None,
     _table(None, "Rows with a missing value: raise an error (default), or drop and count."),
 ]
+DropShort = Annotated[
+    bool,
+    _table(None, "Leave out users with one row, from whom nothing can be learnt.", "--drop-short"),
+]
+DateFormat = Annotated[
+    str | None,
+    _table(
+        "%Y%m%d",
+        "Format of dates that aren't like 2024-03-01, such as %d.%m.%Y, or %Y%m%d for 20240301; "
+        "numbers, if whole numbers that look like dates are none.",
+    ),
+]
 Transform = Annotated[
     Literal["sqrt", "log", "log1p", "yeo-johnson"] | None,
     _table(
@@ -71,8 +83,8 @@ SkipGaps = Annotated[
     bool,
     _table(
         None,
-        "Allow gaps in the time: times at which other users have data. Gaps are detected only in "
-        "whole numbers, not in dates, and not with --batch.",
+        "Allow gaps in the time: times at which most other users have data. Gaps are detected only "
+        "in whole numbers, not in dates, and not with --batch.",
         "--skip-gaps",
     ),
 ]

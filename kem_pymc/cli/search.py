@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: kem search airline.csv --target passengers --method boms --out found"
 
-#: Number of columns that are named in a message.
-NAMED = 10
-
 
 def search(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help=options.TABLE, show_default=False)],
@@ -33,11 +30,12 @@ def search(
         str | None,
         typer.Option(
             metavar="A,B,C",
-            help="Inputs; by default all other columns of numbers or dates. Dates become days "
-            "since the first one.",
+            help="Inputs; by default all other columns of numbers or dates except row numbers and "
+            "ids. Dates become days since the first one.",
         ),
     ] = None,
     missing: options.Missing = None,
+    date_format: options.DateFormat = None,
     future: options.Future = None,
     method: Annotated[
         Literal["cks", "boms", "random", "evocov"],
@@ -95,7 +93,8 @@ def search(
     from kem_pymc.search.hyperpriors import Hyperpriors
     from kem_pymc.search.run import search as run
 
-    points = _read(table, target, options.listed(features), future, missing == "drop")
+    inputs = options.listed(features)
+    points = _read(table, target, inputs, future, missing == "drop", date_format)
     result = run(
         points.data[points.inputs].set_axis(points.features, axis=1),
         points.data[target].to_numpy(),
@@ -148,7 +147,12 @@ class _Points:
 
 
 def _read(
-    path: Path, target: str, features: list[str] | None, future: Path | None, drop: bool
+    path: Path,
+    target: str,
+    features: list[str] | None,
+    future: Path | None,
+    drop: bool,
+    date_format: str | None,
 ) -> _Points:
     """Return the points of a table, and those to predict of another.
 
@@ -157,46 +161,34 @@ def _read(
     InputError
         If a column is missing, has cells that aren't finite numbers or dates, or no input is left.
     """
-    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
-
     from kem_pymc._system.display import some
+    from kem_pymc.cli.tables import read_table
+    from kem_pymc.data.cells import Cells
+    from kem_pymc.data.columns import NAMED, input_columns
 
-    table = _table(path, [target, *(features or ())])
-    if target in (features or ()):
-        raise InputError(f"{target!r} is the target. Remove it from --features.")
-    others = table.drop(columns=target)
-    dates = [name for name in others if is_datetime64_any_dtype(table[name])]
-    usable = [name for name in others if name in dates or is_numeric_dtype(table[name])]
-    unused = others.columns.drop(usable)
-    if features is None and len(unused):
-        screen.info(f"Not used, because they aren't numbers or dates: {some(unused, NAMED)}.")
-    inputs = features or usable
-    if not inputs:
-        raise InputError(f"{path} has no column of numbers beside {target}. Add an input.")
-    origins = {name: table[name].min() for name in inputs if name in dates}
+    table = read_table(path)
+    chosen, left_out = input_columns(table, target, features, date_format)
+    if left_out:
+        reasons = [f"{name} ({reason})" for name, reason in left_out]
+        screen.info(f"Not used: {some(reasons, NAMED)}.")
+    inputs = [str(name) for name in chosen]
+    dated = [name for name in inputs if Cells(table[name]).dated(date_format)]
+    table = table.assign(**{name: Cells(table[name]).times(date_format) for name in dated})
+    origins = {name: table[name].min() for name in dated}
     data = _numbers(table[[*inputs, target]], origins, drop, path, "rows")
     if future is None:
         return _Points(inputs, target, origins, data, data.iloc[:0])
-    coming = _table(future, inputs)[inputs]
+    coming = read_table(future)
+    for name in inputs:
+        if name not in coming:
+            raise InputError(f"{future} has no column {name!r}. Give all inputs of the search.")
+    coming = coming[inputs]
     rows = coming.index  # which messages name
     coming.index = rows.map(lambda row: f"{row} of {future.name}").rename(rows.name)
+    of_dates = [name for name in dated if Cells(coming[name]).dated(date_format)]
+    coming = coming.assign(**{name: Cells(coming[name]).times(date_format) for name in of_dates})
     what = f"rows of {future.name}"
     return _Points(inputs, target, origins, data, _numbers(coming, origins, drop, future, what))
-
-
-def _table(path: Path, names: list[str]) -> "pd.DataFrame":
-    """Return a table with dates where text is dates, after a check that it has these columns."""
-    from kem_pymc.cli.tables import read_table
-    from kem_pymc.data.cells import Cells
-
-    table = read_table(path)
-    for name in names:
-        if name not in table:
-            raise InputError(
-                f"{path} has no column {name!r}. Choose one of {', '.join(map(str, table))}."
-            )
-    dates = (name for name in table if Cells(table[name]).kind == "dates")
-    return table.assign(**{name: Cells(table[name]).times() for name in dates})
 
 
 def _numbers(
@@ -205,12 +197,19 @@ def _numbers(
     """Return a table of numbers, with dates as days since their origins; `drop` incomplete rows."""
     import pandas as pd
 
-    from kem_pymc.data.table import number_columns
+    from kem_pymc.data.table import incomplete_rows, number_columns
 
-    complete = table.dropna() if drop else table
+    incomplete, in_columns = incomplete_rows(table, dict.fromkeys(table, "number"))
+    if drop and incomplete.all():
+        raise InputError(
+            f"There are no {what} without missing values: {in_columns}. Fill them in, or choose "
+            "other inputs with {features}.",
+            features=...,
+        )
+    complete = table[~incomplete] if drop else table
     if len(complete) < len(table):
         gone = f"{len(table) - len(complete)} of {len(table)}"
-        screen.info(f"Left out {gone} {what}: missing values.")
+        screen.info(f"Left out {gone} {what} with missing values: {in_columns}.")
     days = {}
     for name, origin in origins.items():
         try:

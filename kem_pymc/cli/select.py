@@ -34,6 +34,7 @@ def select(
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
     missing: options.Missing = None,
+    date_format: options.DateFormat = None,
     fit: Annotated[
         Literal["pilot", "map", "ml"],
         typer.Option(help="Priors of hyperparameters: from pilot users, of the study, or none."),

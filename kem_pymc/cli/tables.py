@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 from pydantic import BaseModel, BeforeValidator, PositiveInt
 
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
 from kem_pymc.cli.options import listed
-from kem_pymc.data.cells import FILE_ROWS, Scope, place
+from kem_pymc.data.cells import FILE_ROWS, Cells, Role, Scope, place, written
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
+from kem_pymc.data.table import incomplete_rows
 from kem_pymc.errors import DataWarning, InputError
 
 #: Maximum number of unused columns that are named.
@@ -41,6 +41,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
     batch: PositiveInt | None = None
     skip_gaps: bool = False
     missing: Literal["error", "drop"] | None = None
+    drop_short: bool = False
+    date_format: str | None = None
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -79,6 +81,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
             features=self.features,
             categorical=self.categorical if pilot else levels,
             scope=scope if pilot else "new",
+            date_format=self.date_format,
         )
         if pilot:
             _show(columns)
@@ -88,11 +91,11 @@ class Table(BaseModel, extra="forbid", frozen=True):
             batch=self.batch,
             gaps="skip" if self.skip_gaps else "error",
             missing=self.missing or "error",
+            short="drop" if self.drop_short else "error",
         )
-        if self.time in cohort.features and not is_numeric_dtype(table[self.time]):
-            screen.info(
-                f"As a feature, {self.time} is the number of days since the user's first row."
-            )
+        if cohort.time_kind in ("dates", "durations"):
+            since = " since the user's first row" if cohort.time_kind == "dates" else ""
+            screen.info(f"As a feature, {self.time} is the number of days{since}.")
         return cohort
 
     def future(self, path: Path, levels: Mapping[str, Sequence[str]]) -> dict[Hashable, np.ndarray]:
@@ -127,19 +130,23 @@ class Table(BaseModel, extra="forbid", frozen=True):
             )
         if coming.empty:
             raise InputError(f"{path} has no rows. Give at least one future point.")
-        past_users = {str(label): label for label in past[user].unique()}
-        labels = coming[user].astype(str)
-        unknown = ~labels.isin(past_users).to_numpy()
-        if unknown.any():
-            first = unknown.argmax()
-            raise InputError(
-                f"User {labels.iloc[first]} in {place(coming.index, first)} of {path} has no "
-                f"points in {self.data}. Give future points only of users in that table."
-            )
-        coming[user] = [past_users[label] for label in labels]
         # Errors from here on concern rows of `path`, since those of this table were checked before.
+        if self.missing == "drop":
+            roles: dict[Hashable, Role] = dict.fromkeys((*columns, target), "number")
+            roles[user] = "user"
+            roles |= dict.fromkeys(levels, "category")
+            past = past[~incomplete_rows(past, roles)[0]]
         past.index.name = coming.index.name
         coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
+        past_users = {written(label): label for label in Cells(past[user]).labels()[1]}
+        codes, labels = Cells(coming[user]).labels()
+        for k, label in enumerate(labels):
+            if written(label) not in past_users:
+                raise InputError(
+                    f"User {label} in {place(coming.index, np.argmax(codes == k))} has no points "
+                    f"in {self.data}. Give future points only of users in that table."
+                )
+        coming[user] = [past_users[written(labels[k])] for k in codes]
         # Future points are appended to the users' own, so both are converted in the same way.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
@@ -152,6 +159,7 @@ class Table(BaseModel, extra="forbid", frozen=True):
                 categorical=levels,
                 gaps="skip",
                 scope="new",
+                date_format=self.date_format,
             )
         counts = coming[user].value_counts()
         inputs = zip(cohort.users, cohort.inputs, strict=True)
@@ -224,7 +232,10 @@ def _read_csv(path: Path, user: str | None) -> pd.DataFrame:
                 f"The columns of {path} seem to be separated by {text}. "
                 "Separate them by commas, and use points in decimal numbers."
             )
-    table = pd.read_csv(path, dtype={user: str} if user else None)
+    # Only empty cells are missing; what else is depends on what a column has (data/cells.py).
+    table = pd.read_csv(
+        path, dtype={user: str} if user else None, keep_default_na=False, na_values=[""]
+    )
     if not isinstance(table.index, pd.RangeIndex):  # pandas used columns as an index
         raise InputError(
             f"Rows of {path} have more cells than its header. Give every column a name."

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
-from kem_pymc.data.cells import Scope
+from kem_pymc.data.cells import Kind, Scope
 from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.data.table import user_points
 from kem_pymc.data.validation import check_ends, check_points, frozen
@@ -79,6 +79,9 @@ class Cohort(Displayed):
         number of a level, from 0; negative numbers are levels that the pilot study didn't have.
     time : str, optional
         Name of the feature that is the time, if there is one.
+    time_kind : {"numbers", "dates", "durations"}, optional
+        What the time was in the table; dates and durations have become days. None if that isn't
+        known.
 
     Raises
     ------
@@ -95,6 +98,7 @@ class Cohort(Displayed):
     truth: Any = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     time: str | None = None
+    time_kind: Kind | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
@@ -117,7 +121,7 @@ class Cohort(Displayed):
         object.__setattr__(self, "inputs", tuple(frozen(x) for x, _ in points))
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
-            check_ends(user, np.asarray(ends), len(y))
+            check_ends(user, np.asanyarray(ends), len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
         levels = {name: tuple(names) for name, names in self.levels.items()}
         object.__setattr__(self, "levels", levels)
@@ -140,7 +144,9 @@ class Cohort(Displayed):
         batch: int | None = None,
         gaps: Literal["error", "skip"] = "error",
         missing: Literal["error", "drop"] = "error",
+        short: Literal["error", "drop"] = "error",
         scope: Scope = "pilot",
+        date_format: str | None = None,
     ) -> Self:
         """Read a cohort from a tidy table with one row per point.
 
@@ -167,16 +173,23 @@ class Cohort(Displayed):
             distinct time of a user is a time step.
         gaps : {"error", "skip"}
             Whether to raise an error if a user has no data at a whole-numbered time, between their
-            first and last, at which other users have, or to ignore it. Dates and durations are not
-            checked, and nothing is checked if `batch` is given.
+            first and last, at which at least half of the others then observed have, or to ignore
+            it. Dates, durations and times that users don't share for the most part are not checked,
+            and nothing is checked if `batch` is given.
         missing : {"error", "drop"}
             Whether to raise an error if rows have missing values, or to drop these rows. If some
             are dropped, gaps are allowed. Pilot users who lose rows and keep fewer than two, and
-            new users who keep none, are dropped as well.
+            new users who keep none, are dropped as well. Infinite values are always an error.
+        short : {"error", "drop"}
+            Whether to raise an error if pilot users have one row, or to drop these users.
         scope : {"pilot", "population", "new"}
             Whether users belong to a pilot study, which needs two points per user, and a target and
             features that vary over the cohort; are described by a population model, for which one
             point is enough; or are new users, for whom a kernel is selected.
+        date_format : str, optional
+            Format of dates in the time column that aren't written as in ISO 8601, as for strptime:
+            ``"%d.%m.%Y"``, or ``"%Y%m%d"`` for whole numbers like 20240131, which are refused
+            without it; ``"numbers"`` if they are numbers nevertheless.
 
         Returns
         -------
@@ -190,10 +203,12 @@ class Cohort(Displayed):
         Warns
         -----
         DataWarning
-            If rows are dropped, with counts by column and user; if rows are identical in user,
-            time, inputs and target; if a pilot study's feature seems to be known only at the end of
-            a user's follow-up, or a row is later than that; if two features have a correlation
-            beyond 0.99; or if a new user has a level that the pilot study didn't have.
+            If rows or users are dropped, with counts; if users or categories have labels that look
+            like missing values, or are written alike; if numbers other than the time may be dates;
+            if rows are identical in user, time, inputs and target; if a pilot study's feature seems
+            to be known only at the end of a user's follow-up, or a row is later than that; if two
+            features have a correlation beyond 0.99; or if a new user has a level that the pilot
+            study didn't have.
         """
         columns = feature_columns(
             df,
@@ -203,8 +218,9 @@ class Cohort(Displayed):
             features=features,
             categorical=categorical,
             scope=scope,
+            date_format=date_format,
         )
-        return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing)
+        return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing, short=short)
 
     @classmethod
     def from_columns(cls, df: pd.DataFrame, columns: Columns, **options: Any) -> Self:
@@ -216,18 +232,20 @@ class Cohort(Displayed):
         columns : Columns
             Roles of the columns, from :func:`kem_pymc.data.feature_columns` for this table.
         **options
-            ``batch``, ``gaps`` and ``missing``, as in :meth:`from_frame`.
+            ``batch``, ``gaps``, ``missing`` and ``short``, as in :meth:`from_frame`.
 
         Returns
         -------
         Cohort
         """
+        timed = columns.time in columns.names
         return cls(
             **user_points(df, columns, **options)._asdict(),
             features=tuple(map(str, columns.names)),
             target=str(columns.target),
             levels={str(name): levels for name, levels in columns.levels.items()},
-            time=str(columns.time) if columns.time in columns.names else None,
+            time=str(columns.time) if timed else None,
+            time_kind=columns.time_kind if timed else None,
         )
 
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
@@ -413,7 +431,7 @@ class Cohort(Displayed):
         return PaddedCohort(x, y, ends, self.steps)
 
     def digest(self) -> str:
-        """Return a SHA-256 hash of the cohort's data and names, without its truth and `time`."""
+        """Return a SHA-256 hash of the cohort's data and names, without its truth and time."""
         names: tuple[Any, ...] = (self.users, self.features, self.target)
         names += (dict(self.levels),) if self.levels else ()
         digest = sha256(repr(names).encode())

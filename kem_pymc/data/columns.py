@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as dtypes
 
+from kem_pymc._system.display import some
+from kem_pymc.data import cells
 from kem_pymc.data.cells import Cells, Scope
 from kem_pymc.errors import InputError, Problems
 
@@ -23,8 +25,11 @@ ROW_NAMES = re.compile(
     r"[ _.-]*(names?|numbers?|num|nr|no|ids?|index|idx)?"
 )
 
-#: Name that pandas gives to a column without one, such as row numbers from `DataFrame.to_csv`.
-NAMELESS = re.compile(r"Unnamed: \d+")
+#: Names of columns of ids, whose values may be repeated where no column has the role of the user.
+IDS = re.compile(r"(?i)(subject|patient|participant|person|user)?[ _.-]*ids?|subject|patient")
+
+#: Names that pandas and R give to a column without one, such as row numbers from `to_csv`.
+NAMELESS = re.compile(r"Unnamed: \d+|\.\.\.\d+")
 
 #: Text with more different values than this isn't a feature by default.
 MOST_LEVELS = 20
@@ -37,6 +42,9 @@ MOSTLY = 0.5
 
 #: Largest number of characters of a list of column names in an error message.
 LISTED = 500
+
+#: Largest number of columns that are named with the reason why they aren't features.
+NAMED = 10
 
 #: Reason why a column that never changes isn't a feature, and its description if it is one.
 SAME, CONSTANT = "the same in every row", "the same throughout each user's rows"
@@ -85,6 +93,10 @@ class Columns:
     codes : tuple of (column name, int)
         Features that were chosen as numbers but may be codes of groups: whole numbers with few
         different values, and how many of them. Empty if the features were named.
+    time_kind : {"numbers", "dates", "durations"}
+        What the time has; another kind if it can't be the time.
+    date_format : str or None
+        Format of dates in the time, if they aren't written as in ISO 8601.
     """
 
     user: Hashable
@@ -94,6 +106,8 @@ class Columns:
     scope: Scope = "pilot"
     left_out: tuple[tuple[Hashable, str], ...] = ()
     codes: tuple[tuple[Hashable, int], ...] = ()
+    time_kind: cells.Kind = "numbers"
+    date_format: str | None = None
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -104,6 +118,12 @@ class Columns:
     def used(self) -> tuple[Hashable, ...]:
         """Names of all columns with a role, each once."""
         return tuple(dict.fromkeys((self.user, self.time, self.target, *self.names)))
+
+    @property
+    def roles(self) -> dict[Hashable, cells.Role]:
+        """What the cells of each column with a role are."""
+        roles: dict[Hashable, cells.Role] = dict.fromkeys(self.used, "number")
+        return roles | {self.user: "user"} | dict.fromkeys(self.levels, "category")
 
     @property
     def levels(self) -> dict[Hashable, tuple[str, ...]]:
@@ -123,14 +143,15 @@ def feature_columns(
     features: Sequence[Hashable] | None = None,
     categorical: Sequence[Hashable] | Mapping[Any, Sequence[str]] | None = None,
     scope: Scope = "pilot",
+    date_format: str | None = None,
 ) -> Columns:
     """Choose the columns of a table that are features, and determine the kind of each.
 
     By default the features are the time, then all other columns of numbers or categories. Left out
-    are row numbers and ids, dates, columns without a name, columns with more than half of their
-    values missing, text with more than 20 different values or with a different value for every
-    user, and columns with the same value in every row. Text, booleans and pandas' categoricals are
-    categories.
+    are row numbers and ids, dates, also as numbers like 20240301, columns without a name, columns
+    with more than half of their values missing, text with more than 20 different values or with a
+    different value for every user, and columns with the same value in every row. Text, booleans and
+    pandas' categoricals are categories.
 
     Parameters
     ----------
@@ -144,6 +165,8 @@ def feature_columns(
         as numbers, which :meth:`kem_pymc.Cohort.from_frame` refuses.
     scope : {"pilot", "population", "new"}
         With "new", columns aren't left out for having the same value in every row.
+    date_format : str, optional
+        As for :meth:`kem_pymc.Cohort.from_frame`.
 
     Returns
     -------
@@ -160,16 +183,16 @@ def feature_columns(
     named = None if features is None else names_of(features, "features")
     groups = () if categorical is None else names_of(categorical, "categorical")
     _check_roles(df, user, time, target, named, groups)
-    cells = {name: Cells(df[name]) for name in df.columns}
-    users, problems, pilot = cells[user].comparable, Problems(), scope != "new"
+    held = {name: Cells(df[name]) for name in df.columns}
+    users, problems, pilot = held[user].names, Problems(), scope != "new"
     reasons: dict[Hashable, str | None] = {}
     if named is None:
         for name in df.columns.drop([user, time, target]):
             with problems:
-                reasons[name] = None if name in groups else _why_not(cells[name], users, pilot)
+                reasons[name] = None if name in groups else _why_not(held[name], users, pilot)
         problems.check()
         named = tuple(name for name, reason in reasons.items() if reason is None)
-        if named and pilot and cells[time].comparable.nunique() < 2:
+        if named and pilot and held[time].comparable.nunique() < 2:
             reasons[time] = SAME
         else:
             named = (time, *named)
@@ -178,18 +201,82 @@ def feature_columns(
         levels: tuple[str, ...] = ()
         if isinstance(categorical, Mapping):
             levels = tuple(categorical.get(name, ()))
-        elif name in groups or (name != time and cells[name].kind == "categories"):
+        elif name in groups or (name != time and held[name].kind == "categories"):
             with problems:
-                levels = cells[name].levels()
+                levels = held[name].levels()
         kind: Kind = "time" if name == time else "categories" if levels else "numbers"
-        chosen.append(Column(name, kind, cells[name].constant_within(users), levels))
+        chosen.append(Column(name, kind, held[name].constant_within(users), levels))
     problems.check()
     left_out = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
     codes: tuple[tuple[Hashable, int], ...] = ()
     if features is None:
-        counts = [(c.name, _codes(cells[c.name])) for c in chosen if c.kind == "numbers"]
+        counts = [(c.name, _codes(held[c.name])) for c in chosen if c.kind == "numbers"]
         codes = tuple((name, count) for name, count in counts if count)
-    return Columns(user, time, target, tuple(chosen), scope, left_out, codes)
+    of_time = held[time].kind
+    if date_format not in (None, cells.NUMBERS) and of_time != "durations":
+        of_time = "dates"
+    return Columns(user, time, target, tuple(chosen), scope, left_out, codes, of_time, date_format)
+
+
+def input_columns(
+    df: pd.DataFrame,
+    target: Hashable,
+    features: Sequence[Hashable] | None = None,
+    date_format: str | None = None,
+) -> tuple[tuple[Hashable, ...], tuple[tuple[Hashable, str], ...]]:
+    """Choose the inputs of a table without users, by the rules of :func:`feature_columns`.
+
+    By default they are all columns of numbers, truth values or dates, but for row numbers and ids,
+    columns without a name, columns with more than half of their values missing, and columns with
+    the same value in every row.
+
+    Parameters
+    ----------
+    df : DataFrame
+    target : column name
+    features : sequence of column names, optional
+        Exactly the columns to use.
+    date_format : str, optional
+        As for :meth:`kem_pymc.Cohort.from_frame`.
+
+    Returns
+    -------
+    inputs : tuple of column names
+    left_out : tuple of (column name, str)
+        The other columns, each with the reason. Empty if the inputs were named.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, the target is an input, or no input is left.
+    """
+    for name in (target, *(features or ())):
+        if name not in df:
+            raise InputError(f"The table has no column {name!r}. Choose one of {_listed(df)}.")
+    if features is not None:
+        if target in features:
+            raise InputError(
+                f"{target!r} is the target. Remove it from {{features}}.", features=...
+            )
+        return tuple(dict.fromkeys(features)), ()
+    reasons, problems = dict[Hashable, str | None](), Problems()
+    for name in df.columns.drop(target):
+        column = Cells(df[name])
+        with problems:
+            reasons[name] = None
+            if not column.dated(date_format):
+                reasons[name] = _why_not(column, None, pilot=True)
+    problems.check()
+    inputs = tuple(name for name, reason in reasons.items() if reason is None)
+    left_out = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
+    if not inputs:
+        others = some([f"{name} ({reason})" for name, reason in left_out], NAMED)
+        raise InputError(
+            f"The table has no column of numbers beside {target!r} that may be an input"
+            f"{f': {others}' if others else ''}. Add one, or name inputs with {{features}}.",
+            features=...,
+        )
+    return inputs, left_out
 
 
 def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
@@ -236,8 +323,7 @@ def _check_roles(
             )
     for column in (*roles.values(), *(features or ()), *categorical):
         if column not in df.columns:
-            listed = textwrap.shorten(str(list(df.columns)), LISTED, placeholder="...")
-            raise InputError(f"The table has no column {column!r}. Choose one of {listed}.")
+            raise InputError(f"The table has no column {column!r}. Choose one of {_listed(df)}.")
     if len({*roles.values()}) < len(roles):
         raise InputError(
             f"User, time and target are columns {[*roles.values()]}. Choose three different "
@@ -260,40 +346,57 @@ def _check_roles(
             )
 
 
-def _why_not(column: Cells, users: pd.Series, pilot: bool) -> str | None:
-    """Return why a column isn't a feature by default, or None if it is one."""
+def _listed(df: pd.DataFrame) -> str:
+    return textwrap.shorten(", ".join(map(str, df.columns)), LISTED, placeholder="...")
+
+
+def _why_not(column: Cells, users: pd.Series | None, pilot: bool) -> str | None:
+    """Return why a column isn't a feature by default, or None if it is one.
+
+    Without users, the rows are those of a single series, where categories have no kernel, and a
+    column that counts the rows, such as a year, may be the time.
+    """
     name, kind = column.values.name, column.kind
     if isinstance(name, str) and NAMELESS.fullmatch(name):
         return "it has no name in the file"
     if kind in ("dates", "durations"):
         return "dates"
+    if column.calendar:
+        return "numbers that look like dates"
     if column.missing.mean() > MOSTLY:
         return f"{100 * column.missing.mean():.0f} % of its values are missing"
     if kind == "other":
         return "not numbers"
-    distinct, n_users = column.comparable.nunique(), users.nunique()
+    distinct, n_users = column.comparable.nunique(), 1 if users is None else users.nunique()
     # It identifies users: one value for each, which no two users share.
-    one_each = column.constant_within(users) and 1 < distinct == n_users
+    one_each = users is not None and column.constant_within(users) and 1 < distinct == n_users
     if kind == "categories":
+        if users is None and not column.truths:
+            return "not numbers"
         if distinct > MOST_LEVELS:
             return f"text with {distinct} different values"
         if one_each:
             return "another name for users"
-    elif _row_numbers(column, one_each) and n_users > 1:
+    elif _row_numbers(column, one_each, n_users > 1) or (
+        users is None and IDS.fullmatch(str(name))
+    ):
         return "row numbers or ids"
     return SAME if pilot and distinct < 2 else None
 
 
-def _row_numbers(column: Cells, one_each: bool) -> bool:
+def _row_numbers(column: Cells, one_each: bool, several: bool) -> bool:
     """Return whether a column of numbers counts the rows, or is an id of rows or users.
 
-    An id has a name that is usual for ids, and a different value for every row or every user.
+    An id has a name that is usual for ids, and a different value for every row or every user. What
+    counts the rows of a single user may be the time; `several` is whether there are others.
     """
     cells = column.numbers()  # raises, and names a cell that isn't a number
     if not (np.isfinite(cells) & (cells == np.floor(cells))).all():
         return False
     usual = ROW_NAMES.fullmatch(str(column.values.name).strip()) is not None
-    return bool(np.all(np.diff(cells) == 1)) or (usual and (one_each or column.values.is_unique))
+    distinct = column.comparable.is_unique
+    counts = several and bool(np.all(np.diff(cells) == 1))
+    return counts or (usual and (one_each or distinct))
 
 
 def _codes(column: Cells) -> int:

@@ -8,13 +8,17 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc.data.cells import Kind
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
 from kem_pymc.data.transforms import Name, Transform
-from kem_pymc.data.validation import frozen
+from kem_pymc.data.validation import filled, frozen
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
+
+#: Kinds of times.
+TIMES: tuple[Kind, ...] = ("numbers", "dates", "durations")
 
 #: Name of a hyperparameter that candidates share: CHANGE0@1.location.
 SHARED = re.compile(r"[A-Z]+(?P<dimension>\d+)@\d+\.(?P<kind>\w+)")
@@ -36,11 +40,13 @@ class Scaling:
         With a transform g they are those of g(y), which becomes (g(y) - mean) / sd.
     transform : Transform, optional
         Transform g of a skewed target.
+    time_kind : {"numbers", "dates", "durations"}, optional
+        What the time of the pilot users was in their table, if it is a feature.
 
     Raises
     ------
     InputError
-        If a value isn't finite, a range is empty, or the sd isn't positive.
+        If a value isn't finite, a range is empty, the sd isn't positive, or there is no such kind.
     """
 
     feature_low: np.ndarray
@@ -48,6 +54,7 @@ class Scaling:
     target_mean: float
     target_sd: float
     transform: Transform | None = None
+    time_kind: Kind | None = None
 
     def __post_init__(self) -> None:
         low, high = frozen(self.feature_low), frozen(self.feature_high)
@@ -58,6 +65,10 @@ class Scaling:
                 "The scaling has an empty or infinite range. "
                 "Give finite values, with each feature_low below its feature_high, and a positive "
                 "target_sd."
+            )
+        if self.time_kind not in (None, *TIMES):
+            raise InputError(
+                f"There is no time of {self.time_kind!r}. Give one of {', '.join(TIMES)}, or none."
             )
         object.__setattr__(self, "feature_low", low)
         object.__setattr__(self, "feature_high", high)
@@ -72,8 +83,8 @@ class Scaling:
     @classmethod
     def none(cls, cohort: Cohort) -> Self:
         """Return the scaling that changes nothing except the codes of categories."""
-        dimension = cohort.dimension
-        return cls(*_ranges(cohort, np.zeros(dimension), np.ones(dimension)), 0.0, 1.0)
+        ranges = _ranges(cohort, np.zeros(cohort.dimension), np.ones(cohort.dimension))
+        return cls(*ranges, 0.0, 1.0, time_kind=cohort.time_kind)
 
     @classmethod
     def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
@@ -100,7 +111,24 @@ class Scaling:
         learned = None if transform is None else Transform.learn(transform, y)
         ranges = _ranges(cohort, x.min(axis=0), x.max(axis=0))
         y = cls(*ranges, 0.0, 1.0, learned).targets_of(cohort)
-        return cls(*ranges, y.mean(), y.std(), learned)
+        return cls(*ranges, y.mean(), y.std(), learned, cohort.time_kind)
+
+    def check_time(self, cohort: Cohort) -> None:
+        """Check that the time of users is of the kind that it was for pilot users.
+
+        Nothing is checked where one of the kinds isn't known.
+
+        Raises
+        ------
+        InputError
+            If it is of another kind, since its unit may differ then.
+        """
+        if None not in (cohort.time_kind, self.time_kind) and cohort.time_kind != self.time_kind:
+            raise InputError(
+                f"{cohort.time} has {cohort.time_kind}, but it had {self.time_kind} for the pilot "
+                f"users, so its unit isn't the same. Give {self.time_kind}"
+                f"{' in their unit' if self.time_kind == 'numbers' else ''}."
+            )
 
     def inputs(self, x: npt.ArrayLike) -> np.ndarray:
         """Scale inputs, shape (..., D).
@@ -110,7 +138,7 @@ class Scaling:
         InputError
             If there are not D columns.
         """
-        x = np.asarray(x, dtype=np.float64)
+        x = filled(x)
         many = len(self.feature_low)
         if x.shape[-1:] != (many,):
             raise InputError(
@@ -134,7 +162,7 @@ class Scaling:
         InputError
             If a target can't be transformed.
         """
-        y = np.asarray(y, dtype=np.float64)
+        y = filled(y)
         y = y if self.transform is None else self.transform.forward(y, whose)
         return (y - self.target_mean) / self.target_sd
 
@@ -239,7 +267,13 @@ class Scaling:
         """Return the cohort in scaled units.
 
         Its truth is removed, because it is in the users' units.
+
+        Raises
+        ------
+        InputError
+            If the time is of another kind than that of the pilot users.
         """
+        self.check_time(cohort)
         return replace(
             cohort,
             inputs=tuple(self.inputs(x) for x in cohort.inputs),
@@ -255,6 +289,7 @@ class Scaling:
             "target_mean": self.target_mean,
             "target_sd": self.target_sd,
             **({} if self.transform is None else {"transform": asdict(self.transform)}),
+            **({} if self.time_kind is None else {"time_kind": self.time_kind}),
         }
 
     @classmethod
@@ -267,7 +302,7 @@ class Scaling:
             If an entry is missing or unknown, or the values don't define a scaling.
         """
         entries = set(cls.__dataclass_fields__)
-        if not entries - {"transform"} <= set(state) <= entries:
+        if not entries - {"transform", "time_kind"} <= set(state) <= entries:
             raise InputError(
                 f"A scaling can't be read from the entries {sorted(state)}. "
                 f"Give {', '.join(cls.__dataclass_fields__)}."

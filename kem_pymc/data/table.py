@@ -6,6 +6,7 @@ check are collected and raised together, so that a user learns of all of them at
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from numbers import Integral
 from typing import Literal, NamedTuple
 
@@ -14,11 +15,14 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from kem_pymc._system.display import some
-from kem_pymc.data.cells import Cells, days, place
+from kem_pymc.data.cells import Cells, Role, days, place
 from kem_pymc.data.columns import Columns
 from kem_pymc.data.leaks import doubles, known_at_end
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import DataWarning, InputError, Problems
+
+#: Share of other users who have a planned time, and of rows at times that are shared.
+PLANNED = 0.5
 
 #: Largest number of columns and of users named in a message.
 NAMED = 10
@@ -49,6 +53,7 @@ def user_points(
     batch: int | None = None,
     gaps: Literal["error", "skip"] = "error",
     missing: Literal["error", "drop"] = "error",
+    short: Literal["error", "drop"] = "error",
 ) -> PointsByUser:
     """Return the points of every user of a table.
 
@@ -61,6 +66,8 @@ def user_points(
         raise InputError("{gaps} is unknown. Give 'error' or 'skip'.", gaps=gaps)
     if missing not in ("error", "drop"):
         raise InputError("{missing} is unknown. Give 'error' or 'drop'.", missing=missing)
+    if short not in ("error", "drop"):
+        raise InputError("{short} is unknown. Give 'error' or 'drop'.", short=short)
     pilot, learnt = columns.scope == "pilot", columns.scope != "new"
     target = columns.target
     if missing == "drop":
@@ -68,33 +75,51 @@ def user_points(
         if message:
             warnings.warn(message, DataWarning, stacklevel=4)
             gaps = "skip"
+    if pilot and short == "drop":
+        df, message = _without_short(df, columns.user)
+        if message:
+            warnings.warn(message, DataWarning, stacklevel=4)
 
     # What each column holds.
     problems, cells = Problems(), dict[Hashable, np.ndarray]()
+    held = {name: Cells(df[name]) for name in columns.used}
     for column in columns.features:
         with problems:
             if column.levels:
                 levels, labels = column.levels, df[columns.user]
-                cells[column.name] = Cells(df[column.name]).codes(levels, labels, columns.scope)
+                cells[column.name] = held[column.name].codes(levels, labels, columns.scope)
             elif column.kind != "time":
-                cells[column.name] = Cells(df[column.name]).numbers()
+                cells[column.name] = held[column.name].numbers()
     with problems:
-        cells[target] = Cells(df[target]).numbers()
+        cells[target] = held[target].numbers()
     with problems:
-        times = Cells(df[columns.time]).times()
+        times = held[columns.time].times(columns.date_format)
     with problems:
-        codes, users = Cells(df[columns.user]).labels()
+        codes, users = held[columns.user].labels()
     problems.check()
+    for message in chain(*(held[name].said(role) for name, role in columns.roles.items())):
+        warnings.warn(message, DataWarning, stacklevel=4)
+    for column in columns.features:
+        if column.kind == "numbers" and held[column.name].calendar:
+            warnings.warn(
+                f"Column {column.name!r} has numbers such as {np.nanmin(cells[column.name]):.0f}, "
+                "which may be dates. Convert dates to days, or leave them out of the features.",
+                DataWarning,
+                stacklevel=4,
+            )
     cells[columns.time] = days(times, codes)
-    _check_complete(df.index, cells, users, codes)
-
-    # Each user's rows, in order of arrival.
-    order = times.rank(method="dense").to_numpy(dtype=np.int64)
-    rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
     with problems:
-        _check_order(users, rows, order, df.index)
+        _check_complete(cells, held, users, codes, least=1 + pilot)
+
+    # Each user's rows, in order of arrival. Rows without a time are among the problems.
+    order = times.rank(method="dense").fillna(0).to_numpy(dtype=np.int64)
+    rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
+    if np.isfinite(cells[columns.time]).all():
+        with problems:
+            _check_order(users, rows, order, df.index)
         if batch is None and gaps == "error" and is_numeric_dtype(times):
-            _check_gaps(users, rows, times.to_numpy(dtype=np.float64))
+            with problems:
+                _check_gaps(users, rows, cells[columns.time])
     for name in (*columns.names, target):
         with problems:
             _check_size(name, cells[name], df.index)
@@ -103,8 +128,9 @@ def user_points(
         named = some(map(repr, single), NAMED)
         which = f"User {named} has" if len(single) == 1 else f"Users {named} have"
         problems.add_problem(
-            f"{which} one point, too few to learn from. "
-            "Leave them out; new users and those of a population model ({scope}) may have one.",
+            f"{which} one point, too few to learn from. Leave them out with {{short}}; "
+            "new users and those of a population model ({scope}) may have one.",
+            short="drop",
             scope="population",
         )
     problems.check()
@@ -135,11 +161,13 @@ def number_columns(df: pd.DataFrame, names: Sequence[Hashable]) -> np.ndarray:
         If a cell isn't a number, or is missing, infinite or larger than 1e12 in size.
     """
     problems, cells = Problems(), dict[Hashable, np.ndarray]()
+    held = {name: Cells(df[name]) for name in names}
     for name in names:
         with problems:
-            cells[name] = Cells(df[name]).numbers()
+            cells[name] = held[name].numbers()
     problems.check()
-    _check_complete(df.index, cells)
+    with problems:
+        _check_complete(cells, held)
     for name in names:
         with problems:
             _check_size(name, cells[name], df.index)
@@ -153,15 +181,10 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     Users who lose rows and keep fewer than `least` are dropped entirely. Infinite values don't
     count as missing. The description is empty if no value was missing.
     """
-    missing = df[list(columns.used)].isna()
-    incomplete = missing.any(axis=1).to_numpy()
+    incomplete, in_columns = incomplete_rows(df, columns.roles)
     if not incomplete.any():
         return df, ""
-    by_column = missing.sum()
-    in_columns = some(
-        [f"{name} in {count}" for name, count in by_column[by_column > 0].items()], NAMED
-    )
-    labels = df[columns.user]
+    labels = Cells(df[columns.user]).names
     by_user = labels[incomplete].value_counts(sort=False)
     of_users = [f"{label}: {count}" for label, count in by_user.items()]
     message = (
@@ -182,32 +205,83 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     return left, message
 
 
+def _without_short(df: pd.DataFrame, user: Hashable) -> tuple[pd.DataFrame, str]:
+    """Drop users with one row, and say which; the message is empty if there is none."""
+    names = Cells(df[user]).names
+    few = (~names.duplicated(keep=False) & names.notna()).to_numpy()
+    if few.all():
+        raise InputError("Every user has one row, too few to learn from. Give several rows.")
+    left_out = f"Left out {few.sum()} users with one row: {some(names[few].map(str), NAMED)}."
+    return df[~few], left_out if few.any() else ""
+
+
+def incomplete_rows(df: pd.DataFrame, roles: Mapping[Hashable, Role]) -> tuple[np.ndarray, str]:
+    """Return which rows have missing values, and how many there are by column and mark, as text.
+
+    Parameters
+    ----------
+    df : DataFrame
+    roles : mapping of column name to {"user", "category", "number"}
+        Columns that have to be known, and what each of their cells is.
+    """
+    held = {name: Cells(df[name]) for name in roles}
+    absent = {name: held[name].absent(role) for name, role in roles.items()}
+    return np.logical_or.reduce([*absent.values()]), _in_columns(held, absent)
+
+
+def _in_columns(held: Mapping[Hashable, Cells], absent: Mapping[Hashable, np.ndarray]) -> str:
+    """Return how many cells are missing, by column and by mark, as text."""
+    return some([held[n].counted(mask) for n, mask in absent.items() if mask.any()], NAMED)
+
+
 def _check_complete(
-    index: pd.Index,
     columns: Mapping[Hashable, np.ndarray],
+    held: Mapping[Hashable, Cells],
     users: Sequence[Hashable] = (),
     codes: np.ndarray | None = None,
+    least: int = 1,
 ) -> None:
-    """Check that no cell is missing or infinite; `codes` are the numbers of the rows' users."""
-    missing = ~np.isfinite(np.column_stack([*columns.values()]))
-    rows = missing.any(axis=1)
+    """Check that no cell is missing or infinite.
+
+    Parameters
+    ----------
+    columns, held : mapping of column name to ndarray and to Cells
+        The columns as numbers, and as they are.
+    users, codes : sequence of labels, ndarray of int
+        The users, and the number of each row's user.
+    least : int
+        Number of rows with which a user can be kept.
+    """
+    absent = {name: ~np.isfinite(values) for name, values in columns.items()}
+    rows = np.logical_or.reduce([*absent.values()])
     if not rows.any():
         return
     first, count = int(rows.argmax()), rows.sum()
-    column, where = list(columns)[missing[first].argmax()], place(index, first)
+    column = next(name for name, mask in absent.items() if mask[first])
+    where = place(held[column].values.index, first)
     if codes is not None:
         where += f" (user {users[codes[first]]!r})"
-    what, s = f"Column {column!r} has a missing or infinite value in {where}", ""
+    mark = f" ({held[column].values.iloc[first]!r})" if held[column].marks[first] else ""
+    what, s = f"Column {column!r} has a missing or infinite value{mark} in {where}", ""
     if count > 1:
         what, s = f"{count} of {len(rows)} rows have missing or infinite values", "s"
-        what += f"; the first one is {column!r} in {where}"
-    raise InputError(
-        f"{what}. Fill in the value{s}, or drop the row{s} with {{missing}}.", missing="drop"
-    )
+        what += f", {_in_columns(held, absent)}; the first one is {column!r} in {where}"
+    infinite = np.logical_or.reduce([np.isinf(values) for values in columns.values()])
+    kept = np.bincount(np.zeros(len(rows), dtype=int) if codes is None else codes, ~rows)
+    if infinite.any():
+        remedy = "Correct infinite values, or leave their rows out of the table."
+    elif (kept < least).all():
+        remedy = (
+            "If such rows are dropped, nothing is left: fill in the values, or choose {features} "
+            "that are known in the same rows."
+        )
+    else:
+        remedy = f"Fill in the value{s}, or drop the row{s} with {{missing}}."
+    raise InputError(f"{what}. {remedy}", missing="drop", features=...)
 
 
 def _check_size(name: Hashable, cells: np.ndarray, index: pd.Index) -> None:
-    huge = np.abs(cells) > LARGEST
+    huge = np.isfinite(cells) & (np.abs(cells) > LARGEST)
     if huge.any():
         raise InputError(
             f"Column {name!r} has a value beyond {LARGEST:.0e} in {place(index, huge.argmax())}. "
@@ -229,20 +303,33 @@ def _check_order(
 
 
 def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np.ndarray) -> None:
-    """Check that no user lacks a whole-numbered time, between two of their own, that others have.
+    """Check that no user lacks a planned time between two of their own.
 
-    Times that no user has aren't gaps: measurements may be planned at weeks 1, 2, 4 and 8. Tables
-    with times that aren't whole numbers aren't checked.
+    Of whole-numbered times, those are planned that at least half of the other users have who were
+    observed before and after; and none are, unless the rows are for the most part at such times.
+    Where visits are irregular, as on days, or nobody has a time, as in a plan of weeks 1, 2, 4 and
+    8, there are no gaps.
     """
-    planned = np.unique(times)
-    if np.any(planned != np.floor(planned)):
+    distinct, numbers = np.unique(times, return_inverse=True)
+    if np.any(distinct != np.floor(distinct)):
         return
-    for label, places in zip(users, rows, strict=True):
-        numbers = np.searchsorted(planned, times[places])
-        jumps = np.diff(numbers) > 1
-        if jumps.any():
+    visits = [np.unique(numbers[places]) for places in rows]
+    having, observed = np.zeros((2, len(distinct)))
+    for own in visits:
+        having[own] += 1
+        observed[own[0] : own[-1] + 1] += 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shared = (having - 1) / (observed - 1)  # share of the others, of a user who has the time
+    known = shared[np.concatenate(visits)]
+    known = known[np.isfinite(known)]
+    if not known.size or known.mean() < PLANNED:
+        return
+    for label, own in zip(users, visits, strict=True):
+        between = np.setdiff1d(np.arange(own[0], own[-1]), own)
+        lacked = between[having[between] >= PLANNED * (observed[between] - 1)]
+        if lacked.size:
             raise InputError(
-                f"User {label!r} has no data at time {planned[numbers[jumps.argmax()] + 1]:.0f}, "
+                f"User {label!r} has no data at time {distinct[lacked[0]]:.0f}, "
                 "but other users have. Add the missing rows, or allow gaps with {gaps}.",
                 gaps="skip",
             )

@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import boxcox1p, inv_boxcox1p
 from scipy.stats import skew, yeojohnson_llf
 
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 
 Name = Literal["sqrt", "log", "log1p", "yeo-johnson"]
@@ -113,7 +114,7 @@ class Transform:
         InputError
             If a value is outside the domain.
         """
-        y = np.asarray(y, dtype=np.float64)
+        y = filled(y)
         out = y < self.lowest if self.name == "sqrt" else y <= self.lowest
         if out.any():
             least = "of at least" if self.name == "sqrt" else "above"

@@ -76,17 +76,23 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
         or larger than 1e12 in size.
     """
     try:
-        array = np.asarray(values)
+        given = np.ma.array(values)
     except ValueError as error:
         raise InputError(f"The {name} have rows of unequal length. Give an array.") from error
-    if array.dtype.kind not in "biuf":  # strings of digits would convert without complaint
+    if given.dtype.kind not in "biuf":  # strings of digits would convert without complaint
         raise InputError(f"The {name} aren't all numbers. Give an array of real numbers.")
-    if not np.all(np.abs(array.astype(np.float64)) <= LARGEST):  # NaN compares false
+    array = filled(given)
+    if not np.all(np.abs(array) <= LARGEST):  # NaN compares false
         raise InputError(
             f"The {name} contain a missing, infinite or huge value. "
             f"Give finite values of at most {LARGEST:.0e}, rescaled if necessary."
         )
-    return np.asarray(array, dtype=np.float64, order="C")
+    return np.asarray(array, order="C")
+
+
+def filled(values: npt.ArrayLike) -> np.ndarray:
+    """Return values as a float64 array, NaN where they are masked: what is below isn't data."""
+    return np.ma.array(values, dtype=np.float64).filled(np.nan)
 
 
 def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> np.ndarray:
@@ -111,7 +117,7 @@ def check_whole(at_least: int = 1, **numbers: Any) -> None:
 
 def check_ends(user: Hashable, ends: np.ndarray, points: int) -> None:
     """Check that prefix lengths increase and end at the number of points."""
-    counts = ends.ndim == 1 and ends.size and ends.dtype.kind in "iu"
+    counts = ends.ndim == 1 and ends.size and ends.dtype.kind in "iu" and not np.ma.is_masked(ends)
     if not (counts and ends[0] > 0 and np.all(ends[1:] > ends[:-1]) and ends[-1] == points):
         raise InputError(
             f"The time steps of user {user!r} end at {ends.tolist()}. "

@@ -83,6 +83,7 @@ class _Scaling(_Strict):
     target_mean: Number
     target_sd: Positive
     transform: _Transform | None = None
+    time_kind: Literal["numbers", "dates", "durations"] | None = None
 
 
 class _Prior(_Strict):

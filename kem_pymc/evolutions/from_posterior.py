@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling, transformed
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.files import check_settings
@@ -165,6 +166,7 @@ def read_cohort(idata: "DataTree") -> Cohort:
         settings["target"],
         levels=levels,
         time=settings.get("time"),
+        time_kind=scaling.time_kind,
     )
 
 
@@ -219,7 +221,7 @@ def spread_draws(
     number = min(chains * draws, max_draws)
     if weights is None:
         return ((np.arange(number) + 0.5) * chains * draws / number).astype(int)
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = filled(weights)
     if weights.shape != (chains,):
         raise InputError(
             f"The weights have shape {weights.shape}, but the posterior has {chains} chains. "

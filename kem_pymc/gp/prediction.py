@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mixture import Mixture
 
@@ -147,7 +148,7 @@ class Prediction(Displayed):
         InputError
             If there isn't one target for each input.
         """
-        y = np.asarray(y_new, dtype=np.float64)
+        y = filled(y_new)
         if y.shape != self.mean.shape:
             raise InputError(
                 f"There are targets of shape {y.shape} for {len(self.mean)} predictions. "

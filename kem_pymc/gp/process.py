@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
+from kem_pymc.data.validation import check_points, filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
@@ -113,7 +113,7 @@ class GaussianProcess:
             If there are fewer than three points, an input or all values are constant, a value isn't
             finite, or the composition has inputs that the points lack.
         """
-        x = np.asarray(x, dtype=float)
+        x = filled(x)
         dimension = 1 if x.ndim == 1 else x.shape[-1]
         x, y = check_points(x, y, dimension)
         if len(y) < 3 or np.ptp(y) == 0 or (np.ptp(x, axis=0) == 0).any():
@@ -196,7 +196,7 @@ def draw_functions(
         If a hyperparameter is missing or out of range, or has neither one value nor one for each
         draw, or the inputs aren't finite numbers.
     """
-    x = np.asarray(x, dtype=np.float64)
+    x = filled(x)
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or not np.isfinite(x).all():
         raise InputError(
@@ -216,7 +216,7 @@ def draw_functions(
 
 def _each(name: str, values: Mapping[str, npt.ArrayLike], draws: int) -> np.ndarray:
     """Return one value of a hyperparameter for each draw, NaN if there is no value."""
-    given = np.asarray(values.get(name, np.nan), dtype=np.float64)
+    given = filled(values.get(name, np.nan))
     if given.shape not in ((), (draws,)):
         raise InputError(
             f"There are values of shape {given.shape} of {name} for {draws} draws. "

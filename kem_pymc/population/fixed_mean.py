@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, designs
 from kem_pymc.population.mean_process import MeanProcess, Smooth
@@ -106,7 +107,7 @@ def _evaluated(
     if function is None:
         return np.zeros(shape)
     values = function(*points)
-    array = np.asarray(values.eval() if hasattr(values, "eval") else values, dtype=np.float64)
+    array = filled(values.eval() if hasattr(values, "eval") else values)
     if array.shape != shape or not np.isfinite(array).all():
         raise InputError(
             f"The shared {name} has shape {array.shape} or isn't finite. "

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from kem_pymc._system.display import number
 from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, Feature
 from kem_pymc.population.hyperparameters import CORRELATION, OWN, correlated, scales
@@ -582,7 +583,7 @@ class PopulationPosterior:
             if len(over) != 1:
                 raise InputError("{over} doesn't name one feature. Give one.", over=...)
             ((name, given),) = over.items()
-            values = np.atleast_1d(np.asarray(given, dtype=float))
+            values = np.atleast_1d(number_array(f"values of {name}", given))
             return self._within(self._number(name), values).name, values
         feature = self._number(over)
         name = feature.name

@@ -83,6 +83,7 @@ class StratifiedSelector(Selector):
             )
         self.points = np.array(points, dtype=np.float64)
         self.strata = [FinalSelector(learned, *args, **options) for learned in evolutions]
+        self.scaling = self.strata[0].scaling
 
     def __repr__(self) -> str:
         first = self.strata[0]

@@ -24,6 +24,7 @@ class DepartureSelector(Selector):
 
     def __init__(self, selector: Selector, unshared: Evolutions) -> None:
         self.selector, self._unshared = selector, KEMSelector(unshared)
+        self.scaling = unshared.scaling
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         selection = self.selector.select(x, y, previous)

@@ -1,6 +1,7 @@
 """Checks that new users' data are like those of the pilot users."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def check_users(cohort: Cohort, evolutions: Evolutions) -> None:
     Raises
     ------
     InputError
-        If the features or the levels of categories are others than those of the pilot users.
+        If the features, the levels of categories or the kind of the time are others than those of
+        the pilot users.
 
     Warns
     -----
@@ -45,7 +47,8 @@ def check_users(cohort: Cohort, evolutions: Evolutions) -> None:
             "Pass the levels of the pilot cohort as {categorical} to both cohorts.",
             categorical=...,
         )
-    scaling = evolutions.scaling
+    evolutions.scaling.check_time(cohort)
+    scaling = replace(evolutions.scaling, time_kind=None)
     if scaling.to_dict() == scaling.identity(len(evolutions.features)).to_dict():
         return
     x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from kem_pymc._system.executors import Workers, in_order, make_executor
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Selector
@@ -57,7 +58,15 @@ def select_online(
     -------
     dict of user to list of Selection
         For every user, one selection per time step.
+
+    Raises
+    ------
+    InputError
+        If the time is of another kind than that of the pilot users, such as dates for numbers.
     """
+    scaling: Scaling | None = getattr(selector, "scaling", None)
+    if scaling is not None:
+        scaling.check_time(cohort)
     users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
     blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
     executor = make_executor(1) if executor is None else make_executor(cluster=executor)

@@ -182,7 +182,9 @@ def test_missing_observations_and_the_datatree(functions):
     bandit.tell(X[3:4], [1.0, None, math.nan, 2.0])
     assert math.isnan(bandit.rounds[0].value)
     assert [posterior.n for (posterior,) in bandit.model.posteriors] == [1, 0, 0, 1]
-    bandit.tell(X[4:5], [None, 0.5, None, None], value=7.0)
+    masked = np.ma.array([9.0, 0.5, 9.0, 9.0], mask=[1, 0, 1, 1])
+    bandit.tell(X[4:5], masked, value=7.0)
+    assert [posterior.n for (posterior,) in bandit.model.posteriors] == [1, 1, 0, 1]
     play(bandit, functions, 2)
     rounds = bandit.to_datatree()["rounds"].to_dataset()
     assert rounds["components"].shape == (4, 4)

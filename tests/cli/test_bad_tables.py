@@ -1,6 +1,7 @@
 """Each fault of a table that a user may bring, at the command line."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.cli.conftest import COLUMNS, SMALL, refused, run, table
@@ -28,6 +29,11 @@ def changed(column, row, value):
         (changed("week", 3, "monday"), "'monday' in line 5. Write dates as 2024-03-01"),
         (table().iloc[::-1], "is earlier than the one before"),
         (table().query("week != 1 or id != 0"), "--skip-gaps"),
+        (pd.concat([table(), table().tail(1).assign(id=9)]), "Leave them out with --drop-short"),
+        (
+            table().assign(week=table()["week"] + 20240131 - 2),
+            "Read them with --date-format %Y%m%d",
+        ),
     ],
 )
 def test_refused(frame, complaint, tmp_path):

@@ -22,7 +22,7 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     future = tmp_path / "future.csv"
     pd.DataFrame({"year": [1993.0, 1993.5]}).to_csv(future, index=False)
     text = fine("search", sales, *OPTIONS, "--future", future, "--out", out)
-    assert "Not used, because they aren't numbers or dates: shop" in text
+    assert "Not used: shop (not numbers)." in text
     assert "sales is the sum of" in text
     assert "Models evaluated: 4" in text  # with the constant
     assert "(year) is e^" in text
@@ -78,6 +78,56 @@ def test_a_formula_found_on_a_cluster(sales, tmp_path, address):
 def test_processes_are_for_formulas(sales, tmp_path):
     message = refused(run("search", sales, *OPTIONS, "--cores", "2", "--out", tmp_path / "out"))
     assert "one after the other" in message
+
+
+def test_the_inputs_are_those_of_all_doors(sales, tmp_path):
+    """Fails where a curve in row numbers is found, or a column goes without a word."""
+    table = pd.read_csv(sales)
+    more = {
+        "rownames": range(1, 25),
+        "Unnamed: 0": range(24),
+        "case_id": np.random.default_rng(0).permutation(24),
+        "patient": [1, 2] * 12,
+        "site": 3,
+        "dose": ["1.5", "NA", *["."] * 22],
+        "open": [True, False] * 12,
+        "stock": ["NA", *map(str, np.sqrt(range(23)))],
+    }
+    table.assign(**more).to_csv(sales, index=False)
+    out = ("--out", tmp_path / "out")
+    text = fine("search", sales, *OPTIONS, "--bases", "LIN", "--missing", "drop", *out)
+    for name, why in {
+        "rownames": "row numbers or ids",
+        "Unnamed: 0": "it has no name in the file",
+        "case_id": "row numbers or ids",
+        "patient": "row numbers or ids",
+        "site": "the same in every row",
+        "dose": "96% of its values are missing",
+    }.items():
+        assert f"{name} ({why})" in " ".join(text.split())
+    assert "Left out 1 of 24 rows with missing values: stock in 1 ('NA': 1)." in text
+    predicted = pd.read_csv(tmp_path / "out" / "predictions.csv")
+    assert list(predicted)[:4] == ["year", "open", "stock", "sales"]
+    table[["sales"]].assign(obs=range(24)).to_csv(sales, index=False)
+    message = refused(run("search", sales, *OPTIONS, *out))
+    assert "no column of numbers beside 'sales' that may be an input: obs (row numb" in message
+    assert "name inputs with --features" in message
+
+
+def test_dates_of_any_format_become_days(tmp_path):
+    _, y = series(24)
+    months = pd.date_range("2022-01-01", periods=24, freq="MS")
+    path = tmp_path / "monthly.csv"
+    search = ("search", path, "--target", "sales", "--budget", "2", "--bases", "LIN")
+    for form in ("%Y%m", "%d.%m.%Y"):
+        written = months.strftime(form)
+        pd.DataFrame({"month": written, "sales": y}).to_csv(path, index=False)
+        if form == "%Y%m":
+            message = refused(run(*search, "--out", tmp_path / "none"))
+            assert "numbers such as 202201, which may be dates. Read them with --date" in message
+        fine(*search, "--date-format", form, "--out", tmp_path / "out")  # continued: equal data
+        predicted = pd.read_csv(tmp_path / "out" / "predictions.csv")["month"]
+        assert list(predicted) == list(months.strftime("%Y-%m-%d"))
 
 
 def test_dates_become_days(tmp_path):

@@ -15,7 +15,7 @@ from kem_pymc.cli.folders import DISAGREE
 from kem_pymc.cli.select import _print_remarks
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.selection import online
-from tests.cli.conftest import fine, refused, run, table
+from tests.cli.conftest import SMALL, fine, refused, run, table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "selections.md"
 
@@ -155,6 +155,24 @@ def test_options_that_are_refused(select, tmp_path, monkeypatch, options, words)
     monkeypatch.chdir(tmp_path)
     assert words in refused(run(*select(*options)))
     assert {path.name for path in tmp_path.iterdir()} == {"new.csv"}
+
+
+def test_times_of_another_kind_are_refused(tmp_path):
+    """Fails where days since the first row are taken for weeks, or the other way round."""
+    weeks = table().drop(columns=["sleep", "mood"])
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(7 * weeks["week"], unit="D")
+    names, columns = ("numbers", "dates"), ("--user", "id", "--time", "week", "--target", "steps")
+    for name, frame in zip(names, (weeks, weeks.assign(week=day)), strict=True):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    for pilots, new in (names, names[::-1]):
+        data, out = tmp_path / f"{pilots}.csv", tmp_path / f"of-{pilots}"
+        fit = ("fit", "--data", data, *columns, *SMALL, "--base", "LIN", "--shared", "none")
+        fine(*fit, "--out", out)
+        select = ("select", "--evolutions", out / "evolutions.json", *columns, "--out", out / "s")
+        message = refused(run(*select, "--data", tmp_path / f"{new}.csv"))
+        assert f"week has {new}, but it had {pilots} for the pilot users" in message
+        mixed = ("--data", data, "--future", tmp_path / f"{new}.csv")
+        assert "neither all numbers nor all dates" in refused(run(*select, *mixed))
 
 
 def test_users_that_are_missing_or_have_other_features(select, evolutions, new):

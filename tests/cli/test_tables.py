@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 
 from kem_pymc.cli.tables import Table
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.datasets import data_home
+from kem_pymc.errors import DataWarning
 from tests.cli.conftest import COLUMNS, refused, run, table
+from tests.data_home import needs
 from tests.refusals import refused as refused_call
 
 
@@ -75,6 +79,12 @@ def test_days_to_come_count_from_a_users_first_row(tmp_path):
     names = {"user": "id", "time": "date", "target": "steps", "features": ["date"]}
     found = Table(data=tmp_path / "t.csv", **names).future(tmp_path / "tomorrow.csv", {})
     assert {label: x.tolist() for label, x in found.items()} == {1: [[14]], 2: [[5], [27]]}
+    # Also of users whose labels are written otherwise, after rows with missing values are dropped.
+    text = (tmp_path / "t.csv").read_text().replace("03-03,7", "03-03,NA").replace("1,", "1 ,")
+    (tmp_path / "t.csv").write_text(text)
+    again = Table(data=tmp_path / "t.csv", **names, missing="drop")
+    found = again.future(tmp_path / "tomorrow.csv", {})
+    assert {label: x.tolist() for label, x in found.items()} == {"1": [[14]], "2": [[5], [27]]}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +137,43 @@ def test_labels_keep_leading_zeros(tmp_path):
     assert read(frame.assign(id=frame["id"].map("{:03d}".format)), tmp_path).users == ("001", "002")
 
 
+def test_words_that_look_missing(tmp_path, capsys):
+    """Fails where an arm called None is deleted, or files and frames are read unlike."""
+    words = ["None", "Exercise", "NA", "null", "nan", "n/a"]
+    frame = pd.DataFrame(
+        {
+            "id": np.repeat([*words, "7"], 3),
+            "week": np.tile(["0", "1", "2"], 7),
+            "arm": np.repeat([*words, "None"], 3),
+            "dose": ["1", "NA", ".", "2", "3", "", *"456789012345678"],
+            "steps": np.random.default_rng(0).normal(size=21).round(3),
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    names = {"user": "id", "time": "week", "target": "steps"}
+    read = {
+        "csv": Table(data=tmp_path / "t.csv", missing="drop", **names).cohort,
+        "parquet": Table(data=tmp_path / "t.parquet", missing="drop", **names).cohort,
+        "frame": lambda: Cohort.from_frame(frame, missing="drop", **names),
+    }
+    found, said = {}, {}
+    for door, call in read.items():
+        with pytest.warns(DataWarning) as caught:
+            found[door] = call()
+        said[door] = [str(w.message) for w in caught]
+    assert "arm (categories, the same" in capsys.readouterr().out
+    assert len({(cohort.digest(), *said[door]) for door, cohort in found.items()}) == 1
+    assert found["csv"].users == ("Exercise", "NA", "null", "nan", "n/a", "7")
+    assert found["csv"].levels == {"arm": ("Exercise", "NA", "None", "n/a", "nan", "null")}
+    assert "3 of 21 rows with missing values: dose in 3 ('NA': 1, '.': 1)" in said["csv"][0]
+    assert "also left out: None." in said["csv"][0]
+    assert any("'arm' has 'NA' in 3 rows, 'null' in 3 rows" in m for m in said["csv"])
+    kept = Table(data=tmp_path / "t.csv", **names)
+    with pytest.warns(DataWarning):
+        refused_call(kept.cohort, "3 of 21 rows", "dose in 3 ('NA': 1, '.': 1)", "(user 'None')")
+
+
 def test_parquet_dates_features_and_batches(tmp_path):
     frame = table(weeks=4).rename(columns={"week": "day"})
     frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
@@ -134,3 +181,18 @@ def test_parquet_dates_features_and_batches(tmp_path):
     names = {"user": "id", "time": "day", "target": "steps", "features": "sleep", "batch": 4}
     cohort = Table(data=tmp_path / "trial.parquet", **names).cohort()
     assert repr(cohort) == "Cohort(3 users, 2 time steps, 24 points: sleep -> steps)"
+
+
+@needs("longitudinal")
+def test_a_registry_is_read_with_the_options_of_its_first_refusal():
+    """Irregular days, missing values and users with one row: all is said in one run."""
+    path = data_home() / "longitudinal" / "pbcseq.csv"
+    names = {"user": "id", "time": "day", "target": "bili"}
+    message = refused_call(Table(data=path, **names).cohort, "832 of 1945 rows", "chol in 821")
+    assert [line.split()[0] for line in message.splitlines()] == ["832", "Users"]
+    with pytest.warns(DataWarning):
+        cohort = Table(data=path, **names, missing="drop", drop_short=True).cohort()
+    complete = pd.read_csv(path).dropna()
+    kept = complete[complete["id"].duplicated(keep=False)]
+    assert cohort.users == tuple(kept["id"].unique())
+    assert cohort.n_points == len(kept)

@@ -1,12 +1,14 @@
 import datetime
 import re
 from dataclasses import FrozenInstanceError
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.columns import feature_columns
 from kem_pymc.errors import DataWarning
 from tests.cohorts import (
     ROLES,
@@ -54,6 +56,32 @@ class TestFromFrame:
         np.testing.assert_array_equal(got.inputs[1], [[2, 0], [4, 0], [5, 1]])
         assert got.levels == {"z": ("False", "True")}
 
+    def test_objects_that_are_numbers_are_numbers(self):
+        """Fails where a column from a database vanishes without a word."""
+        objects = {n: [*map(Decimal, frame()[n].map(str))] for n in ("x", "y")}
+        objects |= {"week": [*map(str, frame()["week"])], "z": [6, 5.0, "4", "3.0", 2, Decimal(0)]}
+        assert_same(
+            Cohort.from_frame(frame(**objects), **ROLES), Cohort.from_frame(frame(), **ROLES)
+        )
+        refused_frame(frame(x=[Decimal("sNaN"), *range(5)]), "'x' has 'sNaN' in row 0")
+
+    def test_labels_that_are_written_alike_are_one(self):
+        """Fails where a blank or a decimal point makes another user or level, or goes unsaid."""
+        df = frame(id=["b", "a", "b ", "a", "a", "b"], x=["1", "p", " p", "1.0", "1", "p"])
+        with pytest.warns(DataWarning) as caught:
+            got = Cohort.from_frame(df, **ROLES)
+        assert [str(w.message).split(". ")[0] for w in caught] == [
+            "Column 'id' has 'b' and 'b '",
+            "Column 'x' has '1' and '1.0', 'p' and ' p'",
+        ]
+        assert (got.users, got.levels) == (("b", "a"), {"x": ("1", "p")})
+        assert [x[:, 1].tolist() for x in got.inputs] == [[0, 1, 1], [1, 0, 0]]
+        with pytest.warns(DataWarning, match=r"'1' and 1\. They are read as one user"):
+            same = Cohort.from_frame(frame(id=["1", 2, 1, 2, 2, 1]), **ROLES)
+        assert same.users == ("1", 2)
+        blank = frame(id=["b", " ", "b", "a", "a", "b"])
+        refused_frame(blank, "no user in row 1")
+
     @pytest.mark.parametrize("zone", [None, "UTC"])
     def test_time_may_be_a_date_and_then_has_no_gaps(self, zone):
         days = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-03-01"] * 2).sort_values()
@@ -81,6 +109,7 @@ class TestFromFrame:
         ("times", "days"),
         [
             ([datetime.date(2026, 1, day) for day in (1, 2, 4, 5, 7, 9)], [0, 3, 8]),
+            (pd.Series(pd.date_range("2026", periods=6).to_pydatetime(), dtype=object), [0, 2, 5]),
             (pd.to_timedelta(range(24, 36, 2), unit="h"), [1, 28 / 24, 34 / 24]),
             ([3, 1, 4, 2, 3, 5], [3, 4, 5]),
         ],
@@ -88,6 +117,46 @@ class TestFromFrame:
     def test_dates_and_durations_as_a_feature_are_days_and_numbers_stay(self, times, days):
         got = Cohort.from_frame(frame(week=times), **ROLES, features=["week"])
         np.testing.assert_allclose(got.inputs[0][:, 0], days)
+
+    @pytest.mark.parametrize(
+        ("times", "form", "days"),
+        [
+            ([20240131, 20240201, 20240229, 20240301, 20240401, 20240501], "%Y%m%d", [0, 29, 91]),
+            ([202401, 202401, 202402, 202402, 202403, 202404], "%Y%m", [0, 31, 91]),
+            ([202401312359, *(202402010000 + 10000 * np.arange(5))], "%Y%m%d%H%M", [0, 1, 4]),
+        ],
+    )
+    def test_whole_numbers_that_look_like_dates_are_asked_about(self, times, form, days):
+        """Fails where a month is 8,870 days or 100 of something."""
+        asked = f"numbers such as {times[0]}, which may be dates. Read them with date_format='%Y"
+        for own in (times, [*map(str, times)], np.array(times, dtype=float)):
+            df = frame(week=own)
+            refused_frame(df, asked, f"{form!r}")
+            got = Cohort.from_frame(df, **ROLES, features=["week"], date_format=form)
+            np.testing.assert_allclose(got.inputs[0][:, 0], days, atol=1e-3)
+            assert got.time_kind == "dates"
+            as_numbers = {"features": ["week"], "date_format": "numbers", "gaps": "skip"}
+            got = Cohort.from_frame(df, **ROLES, **as_numbers)
+            assert (got.inputs[0][0, 0], got.time_kind) == (times[0], "numbers")
+            left_out = dict(feature_columns(frame(x=own), **ROLES).left_out)
+            assert left_out == {"x": "numbers that look like dates"}
+            with pytest.warns(DataWarning, match="'x' has numbers such as 20240.*may be dates"):
+                Cohort.from_frame(frame(x=own), **ROLES, features=["x"])
+        # Numbers that only some of the time could be dates are numbers.
+        assert Cohort.from_frame(frame(week=[*times[:5], times[5] + 80]), **ROLES, gaps="skip")
+
+    def test_dates_in_another_format(self):
+        dates = pd.date_range("2024-01-31", periods=6, freq="30D")
+        df = frame(week=dates.strftime("%d.%m.%Y"))
+        refused_frame(df, "Write dates as 2024-03-01", "give their format with date_format=")
+        assert_same(
+            Cohort.from_frame(df, **ROLES, date_format="%d.%m.%Y"),
+            Cohort.from_frame(frame(week=dates), **ROLES),
+        )
+        df.loc[4, "week"] = "30.02.2024"
+        refused_frame(df, "'30.02.2024' in row 4", "'%d.%m.%Y' says", date_format="%d.%m.%Y")
+        refused_frame(df, "'31.01.2024' in row 0", date_format="%Y%m%d")
+        refused_frame(df, "isn't a format of dates", date_format="%Q")
 
     @pytest.mark.parametrize(
         ("times", "gaps"),
@@ -109,7 +178,7 @@ class TestFromFrame:
         pd.testing.assert_frame_equal(df, before)
 
 
-NUMBER = list("123456")
+IMAGINARY = [1j, 2, 3, 4, 5, 6]
 DATES = pd.date_range("2026-01-01", periods=6)
 GAP = [0, 1, 1, 1, 4, 2]
 
@@ -128,8 +197,7 @@ class TestRefusedTables:
             (frame(x=pd.array([1, 2, None, 4, 5, 6], dtype="Int64")), {}, ("'x'", "row 2")),
             (frame(week=DATES.where(DATES.day < 5)), {}, ("'week'", "row 4")),
             (frame(id=["b", "a", None, "a", "a", "b"]), {}, ("'id'", "row 2")),
-            *((frame(**{n: NUMBER}), {}, (repr(n), "numbers")) for n in ("week", "y")),
-            (frame(x=NUMBER), {"features": ["x"]}, ("'x'", "numbers")),
+            *((frame(**{n: IMAGINARY}), {}, (repr(n), "numbers")) for n in ("week", "y")),
             (frame(x=["1", "n/a?", "3", "4", "-", "6"]), {}, ("'n/a?' in row 1",)),
             (frame(x=DATES), {"features": ["x"]}, ("'x'", "dates", "use the column as the time")),
             (frame(id=list("bababc")), {}, ("User 'c' has one point",)),
@@ -177,11 +245,30 @@ class TestRefusedTables:
         assert Cohort.from_frame(every_other, **ROLES).steps.tolist() == [3, 3]
         refused_frame(frame(week=[0, 2, 2, 4, 7, 3]), "'a'", "time 3", "other users")
 
+    def test_only_planned_times_have_gaps(self):
+        """Fails where a day that one of ten users has is missing for all others."""
+        rng = np.random.default_rng(0)
+        days = [
+            np.sort(np.append(0, rng.choice(range(1, 900), 6, replace=False))) for _ in "1" * 10
+        ]
+        weeks = [np.arange(7)] * 9 + [np.array([0, 1, 2, 4, 5, 6])]
+        extra = [np.array([0, 1, 2, 3, 3.0, 5, 6]), *[np.array([0, 1, 3, 5, 6])] * 9]
+
+        def read(times):
+            users = np.repeat(np.arange(len(times)), [*map(len, times)])
+            y = rng.normal(size=len(users))
+            df = pd.DataFrame({"id": users, "week": np.concatenate(times), "y": y})
+            return Cohort.from_frame(df, **ROLES)
+
+        assert read(days).n_points == 70
+        assert read(extra).n_points == 52  # one user had a visit more
+        refused(lambda: read(weeks), "User 9 has no data at time 3")
+
     def test_problems_come_together(self):
         """Catches a table that has to be mended and read once for every problem."""
-        words = frame(x=["1", "n/a", "3", "4", "5", "6"], y=NUMBER, z=["?", *"23456"])
+        words = frame(x=["1", "2,5", "3", "4", "5", "6"], y=IMAGINARY, z=["?", *"23456"])
         named = ["x", "z"]
-        refused_frame(words, "'n/a' in row 1", "'?' in row 0", "Column 'y'", features=named)
+        refused_frame(words, "'2,5' in row 1", "'?' in row 0", "Column 'y'", features=named)
         late = frame(id=list("bababc"), week=[0, 0, 1, 2, 3, 0])
         late.loc[0, "z"] = 1e13
         refused_frame(late, "'b' has no data at time 2", "'z' has a value", "'c' has one point")

@@ -80,8 +80,18 @@ def test_a_stray_cell_among_numbers_is_named():
     """Catches a column that is dropped for one typing error, or a missing category."""
     worded = table(mood=["low", None, *["mid"] * 22])
     refused(lambda: Cohort.from_frame(worded, **ROLES), "'mood'", "row 1 (user 308)")
-    df = table(temp=["21.5", "n/a", *["20"] * 22])
-    refused(lambda: feature_columns(df, **ROLES), "'temp' has 'n/a' in row 1", "Correct")
+    df = table(temp=["21.5", "21,5", *["20"] * 22])
+    refused(lambda: feature_columns(df, **ROLES), "'temp' has '21,5' in row 1", "Correct")
+
+
+def test_truth_values_have_marks():
+    """Fails where R's NA is a third truth value, or TRUE another than True."""
+    df = table(smoker=np.repeat(["TRUE", "FALSE", "NA", "false", "True", "."], 4))
+    assert feature_columns(df, **ROLES).levels["smoker"] == ("False", "True")
+    refused(lambda: Cohort.from_frame(df, **ROLES), "smoker in 8 ('NA': 4, '.': 4)")
+    numbers = {**ROLES, "features": ["smoker"], "categorical": {}, "scope": "new"}
+    got = Cohort.from_frame(df[~df["smoker"].isin(["NA", "."])], **numbers)
+    assert [x[0, 0] for x in got.inputs] == [1, 0, 0, 1]
 
 
 def test_whole_numbers_may_be_codes():
@@ -89,6 +99,9 @@ def test_whole_numbers_may_be_codes():
     assert feature_columns(df, **ROLES).codes == (("diet", 4),)
     got = feature_columns(df, **ROLES, categorical=["diet"])
     assert (got.levels["diet"], got.codes) == (("1", "2", "3", "4"), ())
+    coded = table(diet=np.repeat(["1", "2", "3", "NA", "2", "1"], 4))
+    assert feature_columns(coded, **ROLES, categorical=["diet"]).levels["diet"] == ("1", "2", "3")
+    refused(lambda: Cohort.from_frame(coded, **ROLES, categorical=["diet"]), "diet in 4 ('NA': 4)")
     refused(lambda: feature_columns(df, **ROLES, categorical=["food"]), "'food'")
     refused(lambda: feature_columns(df, **ROLES, categorical=["Days"]), "'Days'", "categorical")
 

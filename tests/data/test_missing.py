@@ -71,5 +71,38 @@ def test_refusals():
     refused_frame(table(), "missing='zero'", missing="zero")
     infinite = table()
     infinite.loc[0, "dose"] = np.inf
+    refused_frame(infinite, "7 of 16 rows", "Correct infinite values, or leave their rows out")
+    words = ("'dose' has a missing or infinite value in row 0", "Correct infinite values")
     with pytest.warns(DataWarning):
-        refused_frame(infinite, "'dose'", "infinite", missing="drop")
+        message = refused_frame(infinite, *words, missing="drop")
+    assert "drop the row" not in message  # which they aren't
+    assert "Rescale" not in message
+
+
+def test_dropping_is_advised_only_where_something_is_left():
+    """Fails where what is advised deletes the table, or takes several runs to find."""
+    apart = table().dropna()
+    apart["conc"] = apart["dose"].where(np.arange(len(apart)) % 2 == 0)
+    apart["dose"] = apart["dose"].where(np.arange(len(apart)) % 2 == 1)
+    advice = "If such rows are dropped, nothing is left: fill in the values, or choose features="
+    message = refused_frame(apart, "10 of 10 rows", "dose in 5, conc in 5", advice)
+    assert "missing=" not in message
+    refused_frame(apart, "missing of dose in 5, conc in 5", "features=", missing="drop")
+    # Problems of other kinds come with it.
+    short = pd.concat([table(), table().head(1).assign(id="e"), table().tail(1).assign(id="f")])
+    short.iloc[10, 1] = 0
+    words = ("6 of 18 rows", "earlier than the one before", "Users 'e', 'f' have one point")
+    refused_frame(short, *words, "Leave them out with short='drop'")
+
+
+def test_users_with_one_row_are_left_out_and_named():
+    df = table().dropna().query("id != 'd'")
+    short = pd.concat([df, df.head(1).assign(id="e"), df.tail(1).assign(id="f ")])
+    with pytest.warns(DataWarning, match=r"Left out 2 users with one row: e, f\."):
+        got = Cohort.from_frame(short, **ROLES, gaps="skip", short="drop")
+    assert got.digest() == Cohort.from_frame(df, **ROLES, gaps="skip").digest()
+    for scope in ("population", "new"):
+        kept = Cohort.from_frame(short, **ROLES, gaps="skip", short="drop", scope=scope)
+        assert kept.users == ("a", "b", "c", "e", "f")
+    refused_frame(short, "short='few'", short="few")
+    refused_frame(df.drop_duplicates("id"), "Every user has one row", short="drop")

@@ -1,7 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.ablations import StratifiedSelector
+from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.online import predictions, select_online
 from tests.refusals import refused
@@ -36,6 +43,31 @@ def test_the_table_has_the_moments_and_quantiles_of_every_prediction(learned):
         np.testing.assert_allclose(rows["sd_function"], expected.sd_function, rtol=1e-12)
         for name, probability in probabilities.items():
             np.testing.assert_allclose(rows[name], expected.quantile(probability), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("pilots", "new"), [("numbers", "dates"), ("dates", "numbers")])
+def test_times_of_another_kind_are_refused(learned, pilots, new):
+    """Fails where seven days pass for week 7: by all selectors that scale, and by a file."""
+    table = pd.DataFrame({"id": "a", "week": [0, 7, 14], "y": user(3)[1]})
+    if new == "dates":
+        table["week"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table["week"], unit="D")
+    roles = {"user": "id", "time": "week", "target": "y", "scope": "new"}
+    cohort = Cohort.from_frame(table, **roles)
+    assert len(select_online(KEMSelector(learned), cohort)["a"]) == 3  # it isn't known
+    scaling = Scaling.from_dict(learned.scaling.to_dict() | {"time_kind": pilots})
+    learned = replace(learned, scaling=scaling)
+    first = replace(
+        learned, clusters=tuple(c for c in learned.clusters if c.parent == Composition())
+    )
+    words = f"week has {new}, but it had {pilots} for the pilot users"
+    for selector in (
+        KEMSelector(learned),
+        DepartureSelector(KEMSelector(learned), learned),
+        StratifiedSelector([first], [3]),
+    ):
+        refused(lambda selector=selector: select_online(selector, cohort), words)
+    refused(lambda: scaling.apply(cohort), words)
+    refused(lambda: replace(scaling, time_kind="weeks"), "no time of 'weeks'")
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 9])
