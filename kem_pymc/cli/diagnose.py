@@ -41,6 +41,7 @@ def diagnose(
     the edges of the evolution graph and of a representative clustering, and pictures are drawn.
     """
     from kem_pymc import plots
+    from kem_pymc._system.progress import waiting
     from kem_pymc.cli.study import load_study
     from kem_pymc.diagnostics import diagnosis, representative
     from kem_pymc.evolutions.posteriors import read_posterior
@@ -52,7 +53,10 @@ def diagnose(
     final = read_posterior(results / FINAL) if (results / FINAL).exists() else None
     planned = planned_chains(read_settings(results))
     out = results / "diagnosis" if out is None else out
-    with folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder:
+    with (
+        folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder,
+        waiting("Comparing the chains"),
+    ):
         diagnosed = diagnosis.diagnose(idata, planned, final=final)
         tables = {
             "parts": diagnosed.parts,

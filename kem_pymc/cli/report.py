@@ -29,9 +29,10 @@ def report(results: Results, out: OutOfReport = None, overwrite: options.Overwri
     be sent as it is to anyone who may see the users' data. New users are included if `kem select`
     wrote selections.csv and predictions.csv to the folder.
     """
+    from kem_pymc._system.progress import waiting
     from kem_pymc.plots.report.report import report as write_report
 
-    with screen.console.status("Writing the report"):
+    with waiting("Writing the report"):
         file = write_report(results, out, overwrite=overwrite)
     screen.info(
         f"The report is in {file} ({file.stat().st_size / 1e6:.1f} MB). Open it in a browser."

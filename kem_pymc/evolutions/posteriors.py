@@ -79,7 +79,12 @@ def read_posterior(path: Path) -> "DataTree":
     except Exception as error:  # for a damaged store, Zarr can raise almost any exception
         raise _unreadable(path, str(error)) from error
     try:
-        if idata.attrs.pop(HASH, None) != _hash(idata):
+        given = idata.attrs.pop(HASH, None)
+        if given is None:
+            raise ValueError(
+                "it has no hash of its content, so kem fit of this version didn't write it"
+            )
+        if given != _hash(idata):
             raise ValueError("it was changed after it was written")
         settings = study_settings(idata)
         pool = CandidatePool(settings["pool"], settings["dimension"])
