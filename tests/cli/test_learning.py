@@ -27,7 +27,7 @@ BOTH = "The chains agree in the number of clusters (R-hat 1.00), the log joint d
         (
             posterior(4, 200, 2.0),
             "",
-            "Chains whose graphs differ can be weighted with kem.diagnostics",
+            "Sample more draws (--draws and --tune of kem fit).",
         ),
         (posterior(1, 200), "", "too few to tell"),
         (posterior(4, 20), "", "too few to tell"),

@@ -102,7 +102,7 @@ def test_the_inputs_are_those_of_all_doors(sales, tmp_path):
         "case_id": "row numbers or ids",
         "patient": "row numbers or ids",
         "site": "the same in every row",
-        "dose": "96% of its values are missing",
+        "dose": "96 % of its values are missing",
     }.items():
         assert f"{name} ({why})" in " ".join(text.split())
     assert "Left out 1 of 24 rows with missing values: stock in 1 ('NA': 1)." in text

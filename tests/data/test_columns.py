@@ -54,7 +54,7 @@ def test_default_features_and_their_kinds():
         ({"note": [f"note {k}" for k in range(24)]}, "text with 24 different values"),
         ({"site": "Leiden"}, "the same in every row"),
         ({"visit": ["2024-03-01", "2024-03-02"] * 12}, "dates"),
-        ({"dose": [1.5, 2.5, *[np.nan] * 22]}, "92% of its values are missing"),
+        ({"dose": [1.5, 2.5, *[np.nan] * 22]}, "92 % of its values are missing"),
         # Not left out: ids by name alone, numbers that happen to differ, one number by user.
         ({"index": np.tile([1, 2, 2, 3], 6)}, None),
         ({"steps": np.random.default_rng(1).permutation(24)}, None),

@@ -40,5 +40,5 @@ def test_the_picture_of_components_has_the_weight_of_the_model_that_it_names(fou
     scores = {model: np.exp(parts).sum() for model, parts in modes.items()}
     expected = scores[str(found.best)] / sum(scores.values())
     assert expected < 0.95
-    assert weight == f"{expected:.0%}"
+    assert weight == f"{100 * expected:.0f} %"
     assert title.replace("\xa0", " ") == f"{named(found.selection.composition, ['x'])}, 40 points"
