@@ -140,7 +140,7 @@ class Job(Table, frozen=True):
         """
         from kem_pymc.cli.study import load_study
 
-        if not Path(self.directory).is_dir():
+        if not os.path.isdir(self.directory):  # False for names that no file may have
             raise InputError(
                 f"The folder {self.directory}, in which the run was started, doesn't exist. "
                 "Restore it, with the data in it."

@@ -282,4 +282,3 @@ def test_chains_that_disagree_are_warned_of(select, evolutions, tmp_path):
     shown = " ".join(result.stderr.split())
     assert "The chains disagree in SE0. These selections average over all chains" in shown
     assert "--draws" in shown
-    assert "kem.diagnostics.stack" in shown
