@@ -84,9 +84,10 @@ class Transform:
         if name == "sqrt" and (y == 0).any() and (y > 0).any():
             parameter = float(y[y > 0].min() / 2)
         elif name == "yeo-johnson":
-            optimum = minimize_scalar(
-                lambda value: -yeojohnson_llf(value, y), bounds=LAMBDAS, method="bounded"
-            )
+            with np.errstate(all="ignore"):  # without a likelihood of tiny targets any value does
+                optimum = minimize_scalar(
+                    lambda value: -yeojohnson_llf(value, y), bounds=LAMBDAS, method="bounded"
+                )
             parameter = float(optimum.x)
         return cls(name, parameter)
 
