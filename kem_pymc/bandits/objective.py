@@ -36,8 +36,9 @@ class Weighted:
     """
 
     def __init__(self, weights: int | Sequence[Weight]) -> None:
-        many = isinstance(weights, int | np.integer)
-        given = [1.0] * int(weights) if many else weights
+        given: Any = weights
+        if isinstance(weights, int | np.integer):
+            given = [1.0] * int(weights)
         if not is_list_like(given) or not len(given):
             raise InputError(f"The weights are {weights}. Give one finite number or function each.")
         number_array("weights", [w for w in given if not callable(w)])

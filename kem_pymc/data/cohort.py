@@ -356,7 +356,7 @@ class Cohort(Displayed):
             If a user isn't in the cohort or is named twice, or no user is named.
         """
         position = {label: i for i, label in enumerate(self.users)}
-        chosen = [*users] if is_list_like(users) else [users]
+        chosen: list[Any] = [*users] if is_list_like(users) else [users]
         for label in chosen:
             if not is_hashable(label) or label not in position:
                 raise InputError(

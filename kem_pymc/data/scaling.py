@@ -67,7 +67,7 @@ class Scaling:
                 "Give finite values, with each feature_low below its feature_high, and a positive "
                 "target_sd."
             )
-        if self.time_kind not in (None, *TIMES):
+        if not (self.time_kind is None or str(self.time_kind) in TIMES):
             raise InputError(
                 f"There is no time of {self.time_kind!r}. Give one of {', '.join(TIMES)}, or none."
             )
@@ -304,9 +304,10 @@ class Scaling:
             If an entry is missing or unknown, or the values don't define a scaling.
         """
         entries = set(cls.__dataclass_fields__)
-        if not entries - {"transform", "time_kind"} <= set(state) <= entries:
+        known = isinstance(state, Mapping) and set(state) <= entries
+        if not (known and entries - {"transform", "time_kind"} <= set(state)):
             raise InputError(
-                f"A scaling can't be read from the entries {sorted(state)}. "
+                f"A scaling can't be read from {state!r}. "
                 f"Give {', '.join(cls.__dataclass_fields__)}."
             )
         transform = state.get("transform")
