@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from importlib.metadata import version
+from numbers import Real
 from os import PathLike
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -20,7 +21,7 @@ from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
-from kem_pymc.data.validation import LARGEST, number_array
+from kem_pymc.data.validation import LARGEST, check_whole, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.posterior import Process
@@ -190,12 +191,14 @@ class Bandit:
             ("policy", policy, get_args(PolicyName)),
             ("direction", direction, get_args(Direction)),
         ):
-            if value not in choices:
+            if not (isinstance(value, str) and value in choices):
                 raise InputError(f"There is no {name} {value!r}. Use one of {', '.join(choices)}.")
-        if not (0 < delta < 1 and scale > 0 and math.isfinite(scale) and seed >= 0):
+        check_whole(0, seed=seed)
+        real = isinstance(delta, Real) and isinstance(scale, Real)
+        if not (real and 0 < delta < 1 and 0 < scale <= LARGEST):
             raise InputError(
-                f"delta is {delta}, scale {scale}, and the seed {seed}. Give a delta between 0 and "
-                "1, a positive scale, and a seed of 0 or more."
+                f"delta is {delta!r}, and scale {scale!r}. Give a delta between 0 and 1, and a "
+                "positive scale."
             )
         self.space, self.objective, self.policy = space, objective, policy
         self.direction, self.delta, self.scale, self.seed = direction, delta, scale, seed

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pandas.api.types import is_list_like
 from scipy.stats import qmc
 
-from kem_pymc.data.validation import filled
+from kem_pymc.data.validation import check_whole, filled, number_array
 from kem_pymc.errors import InputError
 
 #: A known weight: a number, or a function of points (m, D) with values (m,).
@@ -35,11 +36,13 @@ class Weighted:
     """
 
     def __init__(self, weights: int | Sequence[Weight]) -> None:
-        given = [1.0] * int(weights) if isinstance(weights, int | np.integer) else list(weights)
-        wrong = [w for w in given if not callable(w) and not np.isfinite(w)]
-        if not given or wrong:
+        given: Any = weights
+        if isinstance(weights, int | np.integer):
+            given = [1.0] * int(weights)
+        if not is_list_like(given) or not len(given):
             raise InputError(f"The weights are {weights}. Give one finite number or function each.")
-        self._weights = given
+        number_array("weights", [w for w in given if not callable(w)])
+        self._weights = list(given)
 
     @property
     def count(self) -> int:
@@ -99,8 +102,8 @@ class Nonlinear:
 
     def __init__(self, g: Callable[..., Any], bounds: npt.ArrayLike) -> None:
         self.g = g
-        self.bounds = np.atleast_1d(np.array(bounds, dtype=np.float64))
-        if self.bounds.ndim != 1 or not (np.isfinite(self.bounds) & (self.bounds >= 0)).all():
+        self.bounds = np.atleast_1d(number_array("bounds", bounds))
+        if self.bounds.ndim != 1 or not (self.bounds >= 0).all():
             raise InputError(
                 f"The bounds are {self.bounds}. Give one finite number, 0 or more, each."
             )
@@ -170,6 +173,7 @@ class Propagated(Nonlinear):
     """
 
     def __init__(self, g: Callable[..., Any], count: int) -> None:
+        check_whole(count=count)
         super().__init__(g, np.full(count, 0.0))
 
     def check(self, components: np.ndarray) -> None:
@@ -213,7 +217,7 @@ def sampled_bounds(
     InputError
         If the box is empty, or g isn't finite somewhere.
     """
-    low, high = (np.atleast_1d(np.array(ends, dtype=float)) for ends in (low, high))
+    low, high = (np.atleast_1d(number_array("ends of the box", ends)) for ends in (low, high))
     if low.shape != high.shape or not (low < high).all():
         raise InputError(f"The box from {low} to {high} is empty. Give larger upper ends.")
     unit = qmc.Sobol(len(low), rng=np.random.default_rng(seed)).random(SAMPLES)

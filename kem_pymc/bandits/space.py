@@ -1,6 +1,6 @@
 """Where a bandit may play: given points, or a box with linear constraints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,9 +115,11 @@ class Box:
             )
         self.dimension, self.width = len(self.low), float((self.high - self.low).max())
         given = (np.empty((0, self.dimension)), np.empty(0)) if constraints is None else constraints
+        if not isinstance(given, Sequence) or len(given) != 2:
+            raise InputError(f"The constraints are {given!r}. Give coefficients and limits.")
         self.a = np.atleast_2d(number_array("constraints", given[0]))
         self.b = np.atleast_1d(number_array("limits of the constraints", given[1]))
-        if self.a.shape != (len(self.b), self.dimension):
+        if self.b.ndim != 1 or self.a.shape != (len(self.b), self.dimension):
             raise InputError(
                 f"The constraints have {self.a.shape} coefficients and {self.b.shape} limits. Give "
                 f"a row of {self.dimension} coefficients and one limit for each."

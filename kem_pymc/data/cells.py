@@ -82,6 +82,11 @@ class Cells:
 
     def __init__(self, values: pd.Series) -> None:
         self._given, self._type = values, values.dtype
+        if isinstance(self._type, pd.SparseDtype):
+            values = values.sparse.to_dense()
+        if self._type.kind == "f":  # pandas can't group or rank half precision
+            numbers = values.to_numpy(np.float64, na_value=np.nan)
+            values = pd.Series(numbers, values.index, name=values.name)
         if self._type.kind in "OUS":  # objects, text, categoricals
             values = _objects(values, _trimmed)
             text = {cell.lower() for cell in values if isinstance(cell, str)} - MARKS
@@ -220,7 +225,8 @@ class Cells:
         if self.kind != "numbers" or self._wrong.any():
             return None
         numbers = np.unique(self.numbers()[~self.missing])
-        if not len(numbers) or not np.all((numbers > 0) & (numbers == np.floor(numbers))):
+        whole = np.isfinite(numbers) & (numbers > 0) & (numbers == np.floor(numbers))
+        if not len(numbers) or not whole.all():
             return None
         first, last = (f"{number:.0f}" for number in numbers[[0, -1]])
         form = FORMATS.get(len(first))
@@ -307,7 +313,7 @@ class Cells:
         text, given = _objects(self.values, written), ~self.empty & ~self.marks
         try:
             dates = pd.to_datetime(text.where(given), format=form, errors="coerce")
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, re.error) as error:
             raise InputError(
                 f"{{date_format}} isn't a format of dates ({error}). "
                 "Give one as for strptime, such as %d.%m.%Y.",
@@ -446,10 +452,10 @@ class Cells:
                 f"Column {name!r} has {some(marks, SHOWN_LABELS)}. Each is read as a {role}, since "
                 "only empty cells are missing there: empty them if no value is known."
             )
-        groups: dict[str, list[object]] = {}
-        for cell in self._given[~self.empty].unique():
-            groups.setdefault(written(cell), []).append(cell)
-        alike = [" and ".join(map(repr, cells)) for cells in groups.values() if len(cells) > 1]
+        groups: dict[str, list[str]] = {}
+        for shown, cell in {repr(cell): cell for cell in self._given[~self.empty]}.items():
+            groups.setdefault(written(cell), []).append(shown)
+        alike = [" and ".join(cells) for cells in groups.values() if len(cells) > 1]
         if alike:
             yield (
                 f"Column {name!r} has {some(alike, SHOWN_LABELS)}. They are read as one {role}, "
@@ -471,7 +477,7 @@ class Cells:
         """The cells of text, also mixed with other values, as float64; NaN if they aren't any."""
         if self.truths:
             return _objects(
-                self.values, lambda cell: cell if cell in (True, False) else np.nan
+                self.values, lambda cell: cell if dtypes.is_bool(cell) else np.nan
             ).astype(np.float64)
         return pd.to_numeric(self.names, errors="coerce").astype(np.float64)
 
@@ -498,12 +504,23 @@ def days(times: pd.Series, users: np.ndarray) -> np.ndarray:
         Times from :meth:`Cells.times`.
     users : ndarray of int
         Number of each row's user.
+
+    Raises
+    ------
+    InputError
+        If dates of a user are too far apart for pandas.
     """
     if dtypes.is_numeric_dtype(times):
         return Cells(times).numbers()
     times = times.reset_index(drop=True)
     if dtypes.is_datetime64_any_dtype(times):
-        times = times - times.groupby(users).transform("first")
+        try:
+            times = times - times.groupby(users).transform("first")
+        except OverflowError as error:
+            raise InputError(
+                f"Column {times.name!r} has dates of one user that are centuries apart. "
+                "Correct them."
+            ) from error
     return (times / pd.Timedelta(days=1)).to_numpy(dtype=np.float64)
 
 
@@ -526,9 +543,14 @@ def written(label: object) -> str:
     """
     if isinstance(label, float | np.floating) and float(label).is_integer():
         return str(int(label))
-    text = str(_trimmed(label)).encode("utf-8", "backslashreplace").decode()
+    text = escaped(_trimmed(label))
     number = POINT_ZERO.fullmatch(text)
     return text if number is None else number[1]
+
+
+def escaped(name: object) -> str:
+    """Return a name as text in which lone surrogates are escaped."""
+    return str(name).encode("utf-8", "backslashreplace").decode()
 
 
 def _objects(values: pd.Series, function: Callable[[Any], object]) -> pd.Series:

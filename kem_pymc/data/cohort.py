@@ -8,16 +8,18 @@ steps end.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from numbers import Real
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_hashable, is_list_like
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
-from kem_pymc.data.cells import Kind, Scope
-from kem_pymc.data.columns import Columns, feature_columns
+from kem_pymc.data.cells import Kind, Scope, escaped
+from kem_pymc.data.columns import Columns, check_levels, feature_columns
 from kem_pymc.data.table import user_points
-from kem_pymc.data.validation import check_ends, check_points, frozen
+from kem_pymc.data.validation import check_ends, check_points, check_whole, frozen, is_text
 from kem_pymc.errors import InputError
 
 #: Largest numbers of columns and users in the display of a cohort.
@@ -102,30 +104,41 @@ class Cohort(Displayed):
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            given = getattr(self, name)
+            if not is_list_like(given):
+                raise InputError(f"The {name} are a {type(given).__name__}. Give a tuple.")
+            object.__setattr__(self, name, tuple(given))
         lengths = [len(self.users), len(self.inputs), len(self.targets), len(self.ends)]
         if not self.users or len(set(lengths)) > 1:
             raise InputError(
                 f"Users, inputs, targets and ends have lengths {lengths}. "
                 "Give one of each per user, for at least one user."
             )
-        if len(set(self.users)) < len(self.users):
-            raise InputError("Two users have the same label. Give each user a different label.")
-        if not self.features or len({*self.features, self.target}) <= len(self.features):
+        labels = self.users
+        sound = all(is_text(label) or not isinstance(label, str) for label in labels)
+        if not (sound and all(map(is_hashable, labels)) and len({*labels}) == len(labels)):
+            raise InputError(
+                "Two users have the same label, or one isn't text that can be written to files, "
+                "or a number. Give each user a different label."
+            )
+        names = [*self.features, self.target]
+        if not self.features or not all(map(is_text, names)) or len({*names}) < len(names):
             raise InputError(
                 f"Features {self.features} and target {self.target!r} aren't distinct names. "
-                "Give at least one feature, and each name once."
+                "Give at least one feature, and each name once, as text."
             )
         data = zip(self.inputs, self.targets, strict=True)
         points = [check_points(x, y, self.dimension) for x, y in data]
         object.__setattr__(self, "inputs", tuple(frozen(x) for x, _ in points))
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
-            check_ends(user, np.asanyarray(ends), len(y))
+            check_ends(user, ends, len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
+        check_levels(self.levels, "levels")
         levels = {name: tuple(names) for name, names in self.levels.items()}
         object.__setattr__(self, "levels", levels)
-        if not {*levels, self.time or self.features[0]} <= set(self.features):
+        timed = self.time is None or (isinstance(self.time, str) and self.time in self.features)
+        if not timed or not {*levels} <= {*self.features}:
             raise InputError(
                 f"Categories {list(levels)} or time {self.time!r} aren't features. "
                 f"Choose from {', '.join(self.features)}."
@@ -241,10 +254,10 @@ class Cohort(Displayed):
         timed = columns.time in columns.names
         return cls(
             **user_points(df, columns, **options)._asdict(),
-            features=tuple(map(str, columns.names)),
-            target=str(columns.target),
-            levels={str(name): levels for name, levels in columns.levels.items()},
-            time=str(columns.time) if timed else None,
+            features=tuple(map(escaped, columns.names)),
+            target=escaped(columns.target),
+            levels={escaped(name): levels for name, levels in columns.levels.items()},
+            time=escaped(columns.time) if timed else None,
             time_kind=columns.time_kind if timed else None,
         )
 
@@ -270,6 +283,13 @@ class Cohort(Displayed):
             If `user` or `time` is also the name of a feature or of the target.
         """
         for name in (user, time):
+            if not is_text(name):
+                raise InputError(
+                    f"{name!r} can't name a column of the table. Give {{user}} and {{time}} as "
+                    "text.",
+                    user=...,
+                    time=...,
+                )
             if [user, time, *self.features, self.target].count(name) > 1:
                 raise InputError(
                     f"Two columns of the table would be called {name!r}. "
@@ -335,9 +355,10 @@ class Cohort(Displayed):
         InputError
             If a user isn't in the cohort or is named twice, or no user is named.
         """
-        position, chosen = {label: i for i, label in enumerate(self.users)}, list(users)
+        position = {label: i for i, label in enumerate(self.users)}
+        chosen: list[Any] = [*users] if is_list_like(users) else [users]
         for label in chosen:
-            if label not in position:
+            if not is_hashable(label) or label not in position:
                 raise InputError(
                     f"The cohort has no user {label!r}. Choose among the labels in cohort.users."
                 )
@@ -365,7 +386,8 @@ class Cohort(Displayed):
         """
         # The paper's 15 Energy users make 7 pilot users. The tolerance corrects rounding errors:
         # .29 * 100 must still make 29.
-        pilot = int(np.floor(fraction * self.n_users + 1e-9))
+        within = isinstance(fraction, Real) and 0 < fraction < 1
+        pilot = int(np.floor(fraction * self.n_users + 1e-9)) if within else 0
         if not 0 < pilot < self.n_users:
             raise InputError(
                 f"Fraction {fraction} of {self.n_users} users leaves one part empty. "
@@ -382,8 +404,7 @@ class Cohort(Displayed):
         InputError
             If `time_steps` is less than 1.
         """
-        if time_steps < 1:
-            raise InputError(f"Can't keep {time_steps} time steps. Keep at least 1.")
+        check_whole(time_steps=time_steps)
         return self._cut(tuple(ends[:time_steps] for ends in self.ends))
 
     def at(self, time_step: int) -> Self:
@@ -400,6 +421,7 @@ class Cohort(Displayed):
         InputError
             If no user has this time step.
         """
+        check_whole(-1, time_step=time_step)
         reached = [u for u in range(self.n_users) if -1 <= time_step < self.steps[u]]
         if not reached:
             raise InputError(

@@ -6,7 +6,7 @@ out.
 
 import re
 import textwrap
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,7 @@ from pandas.api import types as dtypes
 from kem_pymc._system.display import some
 from kem_pymc.data import cells
 from kem_pymc.data.cells import Cells, Scope
+from kem_pymc.data.validation import check_choice, is_text
 from kem_pymc.errors import InputError, Problems
 
 #: Usual names of columns of row numbers or ids; the values are checked as well.
@@ -178,16 +179,24 @@ def feature_columns(
         If a column is missing or has two roles, a category isn't a feature, or a column of numbers
         has a cell that isn't a number.
     """
-    if scope not in get_args(Scope.__value__):
-        raise InputError("{scope} is unknown. Give 'pilot', 'population' or 'new'.", scope=scope)
+    check_choice(get_args(Scope.__value__), scope=scope)
+    if not isinstance(date_format, str | None):
+        raise InputError(
+            f"{{date_format}} is a {type(date_format).__name__}. Give text, such as %d.%m.%Y.",
+            date_format=...,
+        )
     named = None if features is None else names_of(features, "features")
     groups = () if categorical is None else names_of(categorical, "categorical")
     _check_roles(df, user, time, target, named, groups)
+    if isinstance(categorical, Mapping):
+        check_levels(categorical, "categorical")
     held = {name: Cells(df[name]) for name in df.columns}
     users, problems, pilot = held[user].names, Problems(), scope != "new"
     reasons: dict[Hashable, str | None] = {}
     if named is None:
-        for name in df.columns.drop([user, time, target]):
+        for name in df.columns:
+            if name in {user, time, target}:
+                continue
             with problems:
                 reasons[name] = None if name in groups else _why_not(held[name], users, pilot)
         problems.check()
@@ -250,7 +259,9 @@ def input_columns(
     InputError
         If a column is missing, the target is an input, or no input is left.
     """
-    for name in (target, *(features or ())):
+    _check_table(df)
+    features = None if features is None else names_of(features, "features")
+    for name in (*names_of([target], "target"), *(features or ())):
         if name not in df:
             raise InputError(f"The table has no column {name!r}. Choose one of {_listed(df)}.")
     if features is not None:
@@ -260,7 +271,9 @@ def input_columns(
             )
         return tuple(dict.fromkeys(features)), ()
     reasons, problems = dict[Hashable, str | None](), Problems()
-    for name in df.columns.drop(target):
+    for name in df.columns:
+        if name in {target}:
+            continue
         column = Cells(df[name])
         with problems:
             reasons[name] = None
@@ -289,8 +302,8 @@ def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
     """
     if isinstance(columns, str):
         return (columns,)
-    names = tuple(columns) if isinstance(columns, Iterable) else None
-    if names is None or not all(map(dtypes.is_hashable, names)):
+    names = tuple(columns) if dtypes.is_list_like(columns) else None
+    if names is None or not all(map(_may_name, names)):
         raise InputError(
             f"{{{argument}}} is a {type(columns).__name__} that isn't a list of column names. "
             "Give a list of names.",
@@ -308,14 +321,10 @@ def _check_roles(
     categorical: Sequence[Hashable],
 ) -> None:
     """Check that a table has rows and the named columns, and that each of them has one role."""
-    if not isinstance(df, pd.DataFrame):
-        raise InputError(f"The table is a {type(df).__name__}. Give a pandas DataFrame.")
-    if not df.columns.is_unique:
-        twice = df.columns[df.columns.duplicated()][0]
-        raise InputError(f"The table has two columns {twice!r}. Rename or drop one of them.")
+    _check_table(df)
     roles = {"user": user, "time": time, "target": target}
     for name, column in roles.items():
-        if not dtypes.is_hashable(column):
+        if not _may_name(column):
             raise InputError(
                 f"{{{name}}} is a {type(column).__name__}, not a column name. "
                 "Give one column name.",
@@ -343,6 +352,49 @@ def _check_roles(
             raise InputError(
                 f"Column {column!r} is given as categorical, but isn't a feature. "
                 "Add it to the features, or remove it from the categorical columns."
+            )
+
+
+def _check_table(df: pd.DataFrame) -> None:
+    """Check that a table is a DataFrame whose columns have one name each."""
+    if not isinstance(df, pd.DataFrame):
+        raise InputError(f"The table is a {type(df).__name__}. Give a pandas DataFrame.")
+    odd = [type(name).__name__ for name in df.columns if not _may_name(name)]
+    if odd:
+        raise InputError(
+            f"The table has a column whose name is a {odd[0]}. Give every column one name, as "
+            "text: those of several levels, for example, by df.columns.map('_'.join)."
+        )
+    if not df.columns.is_unique:
+        twice = df.columns[df.columns.duplicated()][0]
+        raise InputError(f"The table has two columns {twice!r}. Rename or drop one of them.")
+
+
+def _may_name(name: Any) -> bool:
+    """Return whether it can name a column: it is hashable, and can be compared with other names."""
+    return dtypes.is_scalar(name) and name is not pd.NA and dtypes.is_hashable(name)
+
+
+def check_levels(given: Mapping[Any, Any], argument: str) -> None:
+    """Check that the levels of categories, by feature, are distinct text.
+
+    Raises
+    ------
+    InputError
+        If they aren't.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"{{{argument}}} is a {type(given).__name__}. Give a mapping of features to levels.",
+            **{argument: ...},
+        )
+    for name, levels in given.items():
+        names = list(levels) if dtypes.is_list_like(levels) else []
+        if not names or not all(map(is_text, names)) or len({*names}) < len(names):
+            raise InputError(
+                f"{{{argument}}} has no list of different levels, as text, for {name!r}. "
+                "Give those of the pilot cohort, its levels.",
+                **{argument: ...},
             )
 
 

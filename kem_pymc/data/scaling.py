@@ -57,23 +57,24 @@ class Scaling:
     time_kind: Kind | None = None
 
     def __post_init__(self) -> None:
-        low, high = frozen(self.feature_low), frozen(self.feature_high)
+        low, high = (frozen(filled(ends)) for ends in (self.feature_low, self.feature_high))
+        mean, sd = filled([self.target_mean, self.target_sd])
         sound = low.ndim == 1 and low.shape == high.shape and bool(np.all(low < high))
-        numbers = [*np.ravel(low), *np.ravel(high), self.target_mean, self.target_sd]
-        if not (sound and np.all(np.isfinite(numbers)) and self.target_sd > 0):
+        numbers = [*np.ravel(low), *np.ravel(high), mean, sd]
+        if not (sound and np.all(np.isfinite(numbers)) and sd > 0):
             raise InputError(
                 "The scaling has an empty or infinite range. "
                 "Give finite values, with each feature_low below its feature_high, and a positive "
                 "target_sd."
             )
-        if self.time_kind not in (None, *TIMES):
+        if not (self.time_kind is None or str(self.time_kind) in TIMES):
             raise InputError(
                 f"There is no time of {self.time_kind!r}. Give one of {', '.join(TIMES)}, or none."
             )
         object.__setattr__(self, "feature_low", low)
         object.__setattr__(self, "feature_high", high)
-        object.__setattr__(self, "target_mean", float(self.target_mean))
-        object.__setattr__(self, "target_sd", float(self.target_sd))
+        object.__setattr__(self, "target_mean", float(mean))
+        object.__setattr__(self, "target_sd", float(sd))
 
     @classmethod
     def identity(cls, dimension: int) -> Self:
@@ -111,6 +112,7 @@ class Scaling:
         learned = None if transform is None else Transform.learn(transform, y)
         ranges = _ranges(cohort, x.min(axis=0), x.max(axis=0))
         y = cls(*ranges, 0.0, 1.0, learned).targets_of(cohort)
+        check_varies((cohort.target,), y[:, None])  # a transform can make tiny values equal
         return cls(*ranges, y.mean(), y.std(), learned, cohort.time_kind)
 
     def check_time(self, cohort: Cohort) -> None:
@@ -302,9 +304,10 @@ class Scaling:
             If an entry is missing or unknown, or the values don't define a scaling.
         """
         entries = set(cls.__dataclass_fields__)
-        if not entries - {"transform", "time_kind"} <= set(state) <= entries:
+        known = isinstance(state, Mapping) and set(state) <= entries
+        if not (known and entries - {"transform", "time_kind"} <= set(state)):
             raise InputError(
-                f"A scaling can't be read from the entries {sorted(state)}. "
+                f"A scaling can't be read from {state!r}. "
                 f"Give {', '.join(cls.__dataclass_fields__)}."
             )
         transform = state.get("transform")

@@ -18,7 +18,7 @@ from kem_pymc._system.display import some
 from kem_pymc.data.cells import Cells, Role, days, place
 from kem_pymc.data.columns import Columns
 from kem_pymc.data.leaks import doubles, known_at_end
-from kem_pymc.data.validation import LARGEST
+from kem_pymc.data.validation import LARGEST, LEAST_SPREAD, check_choice
 from kem_pymc.errors import DataWarning, InputError, Problems
 
 #: Share of other users who have a planned time, and of rows at times that are shared.
@@ -62,12 +62,8 @@ def user_points(
     """
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise InputError("{batch} isn't a valid number of points. Give 1 or more.", batch=batch)
-    if gaps not in ("error", "skip"):
-        raise InputError("{gaps} is unknown. Give 'error' or 'skip'.", gaps=gaps)
-    if missing not in ("error", "drop"):
-        raise InputError("{missing} is unknown. Give 'error' or 'drop'.", missing=missing)
-    if short not in ("error", "drop"):
-        raise InputError("{short} is unknown. Give 'error' or 'drop'.", short=short)
+    check_choice(("error", "skip"), gaps=gaps)
+    check_choice(("error", "drop"), missing=missing, short=short)
     pilot, learnt = columns.scope == "pilot", columns.scope != "new"
     target = columns.target
     if missing == "drop":
@@ -142,7 +138,7 @@ def user_points(
             *doubles(columns, x),
         ):
             warnings.warn(message, DataWarning, stacklevel=4)
-    if message := _repeats(df, columns):
+    if message := _repeats(np.column_stack([codes, order, x, y])):
         warnings.warn(message, DataWarning, stacklevel=4)
     return PointsByUser(
         users,
@@ -339,8 +335,12 @@ def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
     """Check that no column (n, number of names) is constant; the last one is the target."""
     problems = Problems()
     for name, column in zip(names, values.T, strict=True):
-        # The standard deviation of distinct but tiny values can underflow to zero.
-        if np.ptp(column) == 0 or column.std() == 0:
+        if np.ptp(column) > 0 and column.std() < LEAST_SPREAD:
+            problems.add_problem(
+                f"Column {name!r} has values so small that their standard deviation is below "
+                f"{LEAST_SPREAD:.0e}. Rescale the column, for example to another unit."
+            )
+        elif np.ptp(column) == 0:
             remedy = "Choose another target" if name == names[-1] else "Leave it out of {features}"
             problems.add_problem(
                 f"Column {name!r} is constant over the whole cohort. "
@@ -350,9 +350,9 @@ def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
     problems.check()
 
 
-def _repeats(df: pd.DataFrame, columns: Columns) -> str:
+def _repeats(rows: np.ndarray) -> str:
     """Return a message with the number of rows that equal an earlier row; "" if there is none."""
-    count = df.duplicated(subset=list(columns.used)).sum()
+    count = pd.DataFrame(rows).duplicated().sum()
     if not count:
         return ""
     return (

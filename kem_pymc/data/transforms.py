@@ -56,7 +56,7 @@ class Transform:
     parameter: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
+        if not (isinstance(self.name, str) and self.name in NAMES):
             raise InputError(f"There is no transform {self.name!r}. Use one of {', '.join(NAMES)}.")
         high = LAMBDAS[1] if self.name == "yeo-johnson" else np.inf if self.name == "sqrt" else 0.0
         if not (np.isfinite(self.parameter) and 0 <= self.parameter <= high):
@@ -79,14 +79,16 @@ class Transform:
         InputError
             If there is no transform of that name.
         """
+        cls(name)  # raises where there is none
         y = np.asarray(targets, dtype=np.float64)
         parameter = 0.0
         if name == "sqrt" and (y == 0).any() and (y > 0).any():
             parameter = float(y[y > 0].min() / 2)
         elif name == "yeo-johnson":
-            optimum = minimize_scalar(
-                lambda value: -yeojohnson_llf(value, y), bounds=LAMBDAS, method="bounded"
-            )
+            with np.errstate(all="ignore"):  # without a likelihood of tiny targets any value does
+                optimum = minimize_scalar(
+                    lambda value: -yeojohnson_llf(value, y), bounds=LAMBDAS, method="bounded"
+                )
             parameter = float(optimum.x)
         return cls(name, parameter)
 

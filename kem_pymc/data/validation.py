@@ -1,6 +1,6 @@
 """Input validation of arrays, before anything is computed from them."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +11,9 @@ from kem_pymc.errors import InputError
 
 #: Largest absolute value of data; beyond it, squares and products lose digits in covariances.
 LARGEST = 1e12
+
+#: Smallest standard deviation of a column; below it, squares lose digits or are zero.
+LEAST_SPREAD = 1e-150
 
 
 def input_rows(x: npt.ArrayLike, dimension: int) -> np.ndarray:
@@ -91,8 +94,22 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
 
 
 def filled(values: npt.ArrayLike) -> np.ndarray:
-    """Return values as a float64 array, NaN where they are masked: what is below isn't data."""
-    return np.ma.array(values, dtype=np.float64).filled(np.nan)
+    """Return values as a float64 array, NaN where they are masked: what is below isn't data.
+
+    Raises
+    ------
+    InputError
+        If they aren't a regular array of real numbers; None is NaN.
+    """
+    try:
+        given = np.ma.array(values)
+        if given.dtype.kind not in "biufO":  # strings of digits would convert without complaint
+            raise TypeError(f"they are {given.dtype}")
+        return np.ma.array(given, dtype=np.float64).filled(np.nan)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"Values aren't a regular array of real numbers ({error}). Give numbers."
+        ) from error
 
 
 def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> np.ndarray:
@@ -115,8 +132,33 @@ def check_whole(at_least: int = 1, **numbers: Any) -> None:
             raise InputError(f"{name} is {value!r}. Give a whole number of {at_least} or more.")
 
 
-def check_ends(user: Hashable, ends: np.ndarray, points: int) -> None:
+def check_choice(choices: Sequence[str], **options: Any) -> None:
+    """Check that options, by name, are among the choices.
+
+    Raises
+    ------
+    InputError
+        If one isn't.
+    """
+    for name, value in options.items():
+        if not (isinstance(value, str) and value in choices):
+            *some, last = map(repr, choices)
+            raise InputError(
+                f"{{{name}}} is unknown. Give {', '.join(some)} or {last}.", **{name: value}
+            )
+
+
+def is_text(name: object) -> bool:
+    """Return whether it is text that can be written to files: without lone surrogates."""
+    return isinstance(name, str) and name == name.encode("utf-8", "ignore").decode()
+
+
+def check_ends(user: Hashable, given: npt.ArrayLike, points: int) -> None:
     """Check that prefix lengths increase and end at the number of points."""
+    try:
+        ends = np.asanyarray(given)
+    except ValueError:  # rows of unequal length
+        ends = np.array(None)
     counts = ends.ndim == 1 and ends.size and ends.dtype.kind in "iu" and not np.ma.is_masked(ends)
     if not (counts and ends[0] > 0 and np.all(ends[1:] > ends[:-1]) and ends[-1] == points):
         raise InputError(

@@ -139,9 +139,16 @@ class Priors(Displayed):
             of a hyperparameter or, in `enter`, of a candidate. Kernels of your own have to be
             registered before.
         """
-        given = {**(entries or {}), **kinds}
+        mapped = entries is None or isinstance(entries, Mapping)
+        given = {**(entries or {}), **kinds} if mapped else {}
         fields: dict[str, Any] = {name: given.pop(name) for name in FIELDS if name in given}
         enter = given.pop("enter", {})
+        if not mapped or not isinstance(enter, Mapping):
+            raise InputError(
+                "Priors, and the probabilities in {enter}, are mappings by name. Give a dict, like "
+                "{'SE0': 0.1}.",
+                enter=...,
+            )
         for name in {*given} - {*self.hyperparameters}:
             _check_entry(name)
         for name in {*enter} - {*self.enter, "base kernel", "interaction"}:

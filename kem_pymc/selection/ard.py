@@ -10,6 +10,7 @@ import numpy as np
 from kem_pymc.data.categories import number_features, smooth_function
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR
@@ -78,8 +79,7 @@ class ARDSelector(PoolSelector):
         shared: SharedPart | None = None,
         runs: int = 7,
     ) -> None:
-        if dimension < 1:
-            raise InputError(f"There is no ARD kernel on {dimension} dimensions. Give at least 1.")
+        check_whole(dimension=dimension)
         if fit == "pilot" and (pilot is None or priors is None):
             raise InputError(
                 "{fit} needs pilot users and priors. Pass them as pilot= and priors=.", fit=fit

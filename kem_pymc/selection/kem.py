@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -125,7 +126,7 @@ class KEMSelector(PoolSelector):
             "departure": departure,
         }
         for name, share in shares.items():
-            if not 0 <= share <= 1:
+            if not (isinstance(share, Real) and 0 <= share <= 1):
                 raise InputError(f"{name}={share} isn't a probability. Give a number from 0 to 1.")
         check_whole(max_candidates=max_candidates, average=1 if average is None else average)
         if priors is not None and priors.noise_floor != evolutions.noise_floor:

@@ -54,6 +54,8 @@ def test_what_is_refused():
         Box([0, 1], [1, 1])
     with pytest.raises(InputError, match="a row of 2 coefficients"):
         Box([0, 0], [1, 1], ([[1, 1, 1]], [1]))
+    with pytest.raises(InputError, match="Give coefficients and limits"):
+        Box([0, 0], [1, 1], [[1, 1]])
     with pytest.raises(InputError, match="points have rows of unequal length"):
         Points([[1.0], [1.0, 2.0]])
     with pytest.raises(InputError, match="points have shape"):

@@ -314,6 +314,17 @@ class TestToFrame:
         table = one.to_frame()
         assert_same(read_back(table, one), one)
 
+    @pytest.mark.parametrize("role", ["x", "y"])
+    def test_names_that_cannot_be_written_are_escaped(self, role):
+        df = frame()
+        names = ["\ud800" if name == role else name for name in df.columns]
+        df.columns = pd.Index(names, dtype=object)
+        roles = ROLES | ({"target": "\ud800"} if role == "y" else {})
+        one = Cohort.from_frame(df, **roles)
+        assert "\\ud800" in (*one.features, one.target)
+        assert "\\ud800" in one.to_frame().to_csv()
+        refused(lambda: one.to_frame("\udfff"), "can't name a column")
+
     def test_round_trip_of_many_users_interleaved(self):
         rng = np.random.default_rng(0)
         sizes = rng.integers(2, 40, size=30)
@@ -373,6 +384,14 @@ class TestConstruction:
             ({"ends": ([3], [4, 3])}, "[4, 3]"),
             ({"ends": ([3], [])}, "[]"),
             ({"ends": ([3], [3.0])}, "[3.0]"),
+            ({"ends": ([3], [[1, 2], [3]])}, "None"),
+            ({"users": None}, "users are a NoneType"),
+            ({"users": ([1], "a")}, "label"),
+            ({"users": ("a\ud800", "b")}, "written to files"),
+            ({"features": ("x", ["z"])}, "as text"),
+            ({"target": None}, "as text"),
+            ({"time": ["x"]}, "aren't features"),
+            ({"levels": {"x": [1, 2]}}, "no list of different levels"),
         ],
     )
     def test_parts_must_fit(self, changes, word):
@@ -395,6 +414,7 @@ class TestParts:
         assert [y[0] for y in got.targets] == [3, 1]
         assert got.truth.indices == [3, 1]
         refused(lambda: numbered(3).subset([0, 7]), "7")
+        refused(lambda: numbered(3).subset([[0]]), "[0]")
         refused(lambda: numbered(3).subset([0, 0]), "label")
         refused(lambda: numbered(3).subset([]), "lengths")
 
@@ -420,7 +440,7 @@ class TestParts:
         shares = np.bincount(np.ravel(pilots)) / trials
         assert np.all(np.abs(shares - 0.5) < 4.5 * 0.5 / np.sqrt(trials))
 
-    @pytest.mark.parametrize("fraction", [0, 0.3, 1])
+    @pytest.mark.parametrize("fraction", [0, 0.3, 1, np.nan, np.inf, "half", None])
     def test_split_refuses_an_empty_part(self, fraction):
         refused(lambda: numbered(3).split(0, fraction), str(fraction))
 
@@ -435,6 +455,7 @@ class TestParts:
         assert got.truth.indices == "kept"
         assert_same(cohort().truncate(99), cohort())
         refused(lambda: cohort().truncate(0), "0")
+        refused(lambda: cohort().truncate(1.5), "1.5")
 
     @pytest.mark.parametrize(
         ("step", "users", "ends"), [(0, 2, [1, 2]), (1, 2, [2, 3]), (2, 1, [3]), (-1, 2, [3, 3])]

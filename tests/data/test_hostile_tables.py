@@ -11,6 +11,7 @@ import pytest
 
 from kem_pymc.cli.tables import Table
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 
 pytestmark = pytest.mark.faults
@@ -24,6 +25,7 @@ CELLS = (
     *(pd.Timestamp("2024-03-01"), pd.Timestamp("2024-03-01", tz="UTC"), pd.Period("2024-03")),
     *(Decimal(1), Decimal("nan"), np.float32(1), np.datetime64("NaT", "ns"), pd.Interval(0, 1)),
     *(np.longdouble("1e400"), pd.Timestamp.max, pd.Timestamp.min, datetime.time(1), range(3)),
+    *(Decimal("sNaN"), Decimal("1e400"), b"\xff", np.float16(1), np.str_("\ud800"), frozenset({1})),
 )
 
 #: What a column may be turned into.
@@ -31,6 +33,7 @@ TYPES = (
     *("object", "str", "string", "category", "Int64", "Float64", "boolean", "bool", "complex128"),
     *("datetime64[ns]", "timedelta64[s]", "float32", "int8", "uint64", "Sparse[float64]", "bytes"),
     *("period[D]", "datetime64[ns, UTC]", "int64[pyarrow]", "string[pyarrow]", "longdouble"),
+    *("float16", "halffloat[pyarrow]", "Sparse[int]"),
 )
 
 #: What may be given for a column, or another argument.
@@ -38,9 +41,26 @@ ARGUMENTS = (
     *("id", "week", "steps", "sleep", "mood", "", "none", None, 0, 1.5, np.nan, True, b"id"),
     *(["id"], ["id", "week"], ("id",), {}, {"id"}, slice(None), pd.Series([1]), np.array(["id"])),
     *([], [[]], [["id"]], "idweek", {"sleep": 1}, lambda: 1, ["sleep", None], ["sleep", ["a"]]),
+    *(pd.NA, [pd.NA], Decimal("sNaN"), [Decimal("sNaN")], np.array("sleep"), b"\xff", "\ud800"),
 )
+CATEGORIES = (
+    *(None, ["sleep"], ["week"], ["nothing"], {}, {"sleep": ["0", "1"]}, {"sleep": "01"}),
+    *({"sleep": None}, {"sleep": [1, 2]}, {"sleep": [None]}, {"sleep": [["a"]]}, {"sleep": [b"a"]}),
+    *({"sleep": ["a", "a"]}, {"sleep": []}, {"sleep": 5}, {None: ["a"]}, {"sleep": ["\ud800"]}),
+)
+FORMATS = (
+    *(None, "numbers", "%d.%m.%Y", "%Y%m%d", "%", "%Y%Y", "", "\ud800", 5, [], pd.NA, b"%Y"),
+    *(np.array(["a", "b"]), "%z", "mixed"),
+)
+
+#: By what a column may be multiplied, and what it may be equal to but for one step of floats.
+SCALES = (1e-300, 1e-200, 1e-155, 5e-324, 1e-20, 1e12, 1e200, 1e300, 0.0, -1.0)
+STILL = (1.0, 1e12, -1e11, 1e-300, 0.0, 0.1)
 BATCHES = (None, 1, 2, 0, -1, True, 1.5, "2", [2], 10**30, np.int64(2), np.nan)
-CHOICES = ("error", "skip", "pilot", "new", None, [], {}, 1, "")
+CHOICES = (
+    *("error", "skip", "drop", "pilot", "new", None, [], {}, 1, "", pd.NA, b"new"),
+    *(np.array(["a", "b"]), pd.Series(["new"])),
+)
 
 
 def sound(rng):
@@ -66,7 +86,7 @@ def changed(frame, rng):
     """Return a table with something changed in it."""
     column = int(rng.integers(frame.shape[1])) if frame.shape[1] else 0
     name = frame.columns[column] if frame.shape[1] else "id"
-    what = rng.integers(12)
+    what = rng.integers(14)
     if what < 4 and len(frame):  # cells
         values = frame.iloc[:, column].astype(object).tolist()
         cell = pick(rng, CELLS)
@@ -87,7 +107,8 @@ def changed(frame, rng):
     if what == 6:
         return frame.drop(columns=[name])
     if what == 7:
-        label = pick(rng, ("id", "week", "steps", "", None, 3, ("a", "b"), np.nan, "Unnamed: 0"))
+        odd = ("id", "week", "steps", "", None, 3, ("a", "b"), np.nan, "Unnamed: 0", pd.NA)
+        label = pick(rng, (*odd, Decimal("sNaN"), b"\xff", "a\ud800", object()))
         labels = list(frame.columns)
         labels[column] = label
         return frame.set_axis(pd.Index(labels, tupleize_cols=bool(rng.integers(2))), axis=1)
@@ -104,7 +125,14 @@ def changed(frame, rng):
         return frame.set_axis(pd.Index([label] * n, tupleize_cols=False), axis=0)
     if what == 10:
         return pd.concat([frame, frame], axis=int(rng.integers(2)))
-    return frame.set_index(name)
+    if what == 11:
+        of_levels = pd.MultiIndex.from_arrays([frame.columns, [""] * frame.shape[1]])
+        return frame.set_index(name) if rng.random() < 0.5 else frame.set_axis(of_levels, axis=1)
+    cells = frame[name].astype(float) * pick(rng, SCALES)
+    if what == 13:
+        cells[:] = pick(rng, STILL)
+        cells.iloc[rng.integers(len(cells))] = np.nextafter(cells.iloc[0], np.inf)
+    return frame.assign(**{name: cells})
 
 
 def a_table(rng):
@@ -123,14 +151,18 @@ def a_table(rng):
 def arguments(rng, columns=("id", "week", "steps")):
     """Return arguments of a reader, of which few are odd."""
     found = dict(zip(("user", "time", "target"), columns, strict=True))
-    odd = {"features": ARGUMENTS, "batch": BATCHES, "gaps": CHOICES, "scope": CHOICES}
-    odd |= dict.fromkeys(found, ARGUMENTS)
+    odd = {"features": ARGUMENTS, "batch": BATCHES, "categorical": CATEGORIES}
+    odd |= dict.fromkeys(found, ARGUMENTS) | {"date_format": FORMATS}
+    odd |= dict.fromkeys(("gaps", "scope", "missing", "short"), CHOICES)
     found |= {"features": pick(rng, (None, None, ["sleep"], ["week"], ["sleep", "mood"]))}
     if rng.random() < 0.3:
         name = pick(rng, list(odd))
         found[name] = pick(rng, odd[name])
     if rng.random() < 0.2:
         found["scope"] = "new"
+    for name in ("missing", "short"):
+        if rng.random() < 0.3:
+            found.setdefault(name, "drop")
     return found
 
 
@@ -225,9 +257,15 @@ def check(read, seeds, folder):
             faults[f"{type(error).__name__}: {str(error)[:80]} (seed {seed})"] += 1
             continue
         counts["read"] += 1
-        values = np.concatenate([*map(np.ravel, cohort.inputs), *cohort.targets])
-        if not np.isfinite(values).all():
-            faults[f"values that aren't finite (seed {seed})"] += 1
+        try:
+            cohort.to_frame("the user", "the time step")
+            scaling = Scaling.unit(cohort)
+        except InputError:  # two columns with a name, or new users who don't vary
+            scaling = Scaling.none(cohort)
+        scaled = scaling.apply(cohort)
+        for each in (*cohort.inputs, *cohort.targets, *scaled.inputs, *scaled.targets):
+            if not np.isfinite(each).all():
+                faults[f"values that aren't finite (seed {seed})"] += 1
     assert not faults, "\n".join(faults)
     return counts
 

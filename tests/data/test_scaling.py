@@ -55,7 +55,14 @@ class TestScaling:
         refused(lambda: Scaling.from_dict({"target_sd": 1.0}), "target_mean")
         refused(lambda: Scaling.unit(numbered(3).subset([1])), "'x'", "constant")
         flat = replace(numbered(2), targets=(np.array([1e-200]), np.array([2e-200])))
-        refused(lambda: Scaling.unit(flat), "'y'", "constant")
+        refused(lambda: Scaling.unit(flat), "'y'", "so small", "Rescale")
+        equal = replace(flat, targets=(np.array([1e-20]), np.array([2e-20])))
+        assert np.isfinite(Scaling.unit(equal, "yeo-johnson").targets_of(equal)).all()
+        big = replace(flat, targets=(np.array([1e12]), np.array([np.nextafter(1e12, 0)])))
+        refused(lambda: Scaling.unit(big, "log"), "'y'", "constant")
+        refused(lambda: Scaling.unit(big, np.array(["log", "sqrt"])), "no transform")
+        refused(lambda: Scaling.from_dict([1.0]), "can't be read from [1.0]")
+        refused(lambda: Scaling(["a"], [1.0], 0.0, 1.0), "aren't a regular array of real numbers")
         refused(lambda: Scaling.identity(2).inputs(np.zeros((4, 3))), "2 columns")
 
 

@@ -108,6 +108,8 @@ def test_every_entry_that_is_used_can_be_replaced(monkeypatch):
         ({"SE.amplitude": DIST}, "called 'SE.amplitude'"),
         ({"SE0 x LIN0.amplitude": DIST}, "called 'SE0 x LIN0.amplitude'"),
         ({".lengthscale": DIST}, "called '.lengthscale'"),
+        ({"enter": ["SE0"]}, "mappings by name"),
+        (["SE0"], "mappings by name"),
         ({"enter": {"LINO": 0.1}}, "called 'LINO'.* such as SE0"),
         ({"enter": {"SE0 x LIN0": 0.1}}, "Give LIN0 x SE0"),
     ],

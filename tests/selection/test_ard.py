@@ -75,7 +75,7 @@ def test_awkward_data_are_fine():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"dimension": 0}, r"no ARD kernel on 0 dimensions\. Give"),
+        ({"dimension": 0}, r"dimension is 0\. Give"),
         ({"dimension": 1, "fit": "bic"}, r"no fit 'bic'\. Use one of pilot, map"),
         ({"dimension": 1, "fit": "map"}, r"fit='map' needs priors\. Add"),
         ({"dimension": 1, "fit": "pilot"}, "needs pilot users and priors"),
