@@ -29,10 +29,10 @@ NOTICEABLE = 3.0
 
 
 class Screen(Console):
-    """Console of messages, to which nothing is written once nobody reads them any more."""
+    """Console of messages, which is silent once its stream is closed."""
 
     def on_broken_pipe(self) -> None:
-        """Go on in silence, as results don't depend on whether ``head`` still reads messages."""
+        """Continue in silence: results don't depend on whether ``head`` still reads messages."""
         self.quiet = True
         stream = sys.stderr if self.stderr else sys.stdout
         nowhere = os.open(os.devnull, os.O_WRONLY)
