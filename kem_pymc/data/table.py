@@ -303,7 +303,7 @@ def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np
 
     Of whole-numbered times, those are planned that at least half of the other users have who were
     observed before and after; and none are, unless the rows are for the most part at such times.
-    Where visits are irregular, as on days, or nobody has a time, as in a plan of weeks 1, 2, 4 and
+    Where visits are irregular, as on days, or no user has a time, as in a plan of weeks 1, 2, 4 and
     8, there are no gaps.
     """
     distinct, numbers = np.unique(times, return_inverse=True)
