@@ -52,11 +52,15 @@ TEXTBOOK = ("01-airline", "03-mauna")
 
 
 class Forecast(NamedTuple):
-    """Means and standard deviations of new observations, and what was fitted."""
+    """Means and standard deviations of new observations, what was fitted, and log densities.
+
+    Log densities of the test part are given if the forecast isn't a normal distribution.
+    """
 
     mean: np.ndarray
     sd: np.ndarray
     model: str = ""
+    log_density: np.ndarray | None = None
 
 
 def searched(
@@ -75,7 +79,8 @@ def searched(
             progressbar=False,
         )
         p = found.selection.predict(series.x_test, include_noise=True)
-        return Forecast(p.mean, p.sd, str(found.best))
+        log_density = found.selection.log_predictive_density(series.x_test, series.y_test)
+        return Forecast(p.mean, p.sd, str(found.best), log_density)
 
     return forecast
 
@@ -132,11 +137,13 @@ def scored(forecast: Forecast, series: Series, denominator: float) -> dict[str, 
     Log densities are those of targets in units of their standard deviation in the training part.
     """
     error = float(np.sqrt(np.mean((forecast.mean - series.y_test) ** 2)))
-    density = norm.logpdf(series.y_test, forecast.mean, forecast.sd).mean()
+    log_density = forecast.log_density
+    if log_density is None:
+        log_density = norm.logpdf(series.y_test, forecast.mean, forecast.sd)
     return {
         "rmse": error,
         "standardised": error / denominator,
-        "log_density": float(density + np.log(series.y.std())),
+        "log_density": float(log_density.mean() + np.log(series.y.std())),
     }
 
 

@@ -34,7 +34,7 @@ from kem_pymc.errors import SamplingWarning
 from kem_pymc.population.design import spectral_root
 from kem_pymc.population.likelihood import Scales
 from kem_pymc.population.summaries import quantiles
-from kem_pymc.population.variances import shares, variances
+from kem_pymc.population.variances import total, variances
 
 ARMS = "abc"
 
@@ -156,8 +156,8 @@ class Truth:
             np.ones((1, len(weights))), np.diag(own / sd)[None], np.array([s.noise / sd])
         )
         nothing = np.zeros((1, len(weights), len(weights)))
-        parts = variances(model, every, weights[None], nothing)
-        return dict(zip(parts, shares(parts)[:, 0].tolist(), strict=True))
+        parts, _ = variances(model, every, weights[None], nothing)
+        return {name: float((part / total(parts))[0]) for name, part in parts.items()}
 
 
 def model_of(truth: Truth) -> kem.PopulationModel:

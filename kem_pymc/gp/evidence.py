@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 from scipy.stats import qmc
 
-from kem_pymc.gp.fit import MANY, Criterion, Fit, bounds, fit
+from kem_pymc.gp.fit import Criterion, Fit, bounds, fit
 from kem_pymc.gp.laplace import LEAST_CURVATURE, Laplace, curvature_at
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, noise_log_prior
@@ -68,6 +68,10 @@ _STEPS, _LENGTH = 800, 0.05
 
 #: Number of draws, a power of two. With 16 or 32 the predictions are the same.
 DRAWS = 8
+
+#: Most points for which values are drawn: with 1,000 it takes 1 to 5 s. A trend is one trend, and a
+#: long lengthscale has few turns, however many points there are, so the number alone says little.
+LARGEST = 1000
 
 #: Largest log weight of a draw relative to Laplace's approximation, in nats.
 MOST = 3.0
@@ -279,8 +283,7 @@ def draw_values(objective: Objective, fitted: Fit) -> tuple[np.ndarray, np.ndarr
     Draws from the normal distribution at the optimum (Laplace's approximation, clipped to the
     bounds of a fit, such as the noise floor) are weighted in proportion to the posterior density
     over the normal density. Only the optimum is returned where the prior is flat, because the
-    posterior may be improper; where the objective isn't finite; and from
-    :data:`kem_pymc.gp.fit.MANY` points on, where the values have little uncertainty.
+    posterior may be improper; where the objective isn't finite; and of more than `LARGEST` points.
 
     Parameters
     ----------
@@ -297,7 +300,7 @@ def draw_values(objective: Objective, fitted: Fit) -> tuple[np.ndarray, np.ndarr
     """
     prior = objective.problem.prior
     proper = prior.from_study or bool((prior.precision > 0).all())
-    if not (proper and np.isfinite(fitted.height)) or objective.n_points >= MANY:
+    if not (proper and np.isfinite(fitted.height)) or objective.n_points > LARGEST:
         return fitted.values[None], np.ones(1)
     normal = _normal(len(fitted.values))
     steps = Laplace(curvature_at(objective, fitted.values)[2]).scaled(normal)

@@ -20,7 +20,7 @@ from kem_pymc.population.hyperparameters import CORRELATION, OWN, correlated, sc
 from kem_pymc.population.importance import RELIABLE, smoothed
 from kem_pymc.population.likelihood import Given, Scales, Total
 from kem_pymc.population.summaries import exceeds, normal_mixture, quantiles
-from kem_pymc.population.variances import shares, variances
+from kem_pymc.population.variances import total, variances
 
 if TYPE_CHECKING:
     from kem_pymc.population.model import PopulationModel
@@ -274,16 +274,18 @@ class PopulationPosterior:
             variance, in the target's unit, ``sd``, ``sd_low_95`` and ``sd_high_95``. See
             :func:`kem_pymc.population.variances.variances`.
         """
-        table = pd.DataFrame({"part": list(self._variances)})
-        every = shares(self._variances)
-        means = np.maximum(every @ self.weights, 0.0)
-        table["share"] = means / means.sum()
-        low, high = np.clip(quantiles(every.T, self.weights, (0.025, 0.975)), 0.0, 1.0)
-        table = table.assign(low_95=low, high_95=high)
-        of_parts = np.maximum(np.array(list(self._variances.values())), 0.0)
-        sds = np.sqrt(of_parts) * self.model.target_sd
+        parts, lengthwise = self._variances
+        every, whole = np.array(list(parts.values())), total(parts)
+        upper = np.array([part + lengthwise.get(name, 0.0) for name, part in parts.items()])
+        means = np.maximum(every / whole @ self.weights, 0.0)
+        table = pd.DataFrame({"part": list(parts), "share": means / means.sum()})
+        table["low_95"] = quantiles((every / whole).T, self.weights, [0.025])[0]
+        table["high_95"] = quantiles((upper / whole).T, self.weights, [0.975])[0]
+        table[["low_95", "high_95"]] = table[["low_95", "high_95"]].clip(0.0, 1.0)
+        sds, upper = (np.sqrt(np.maximum(v, 0.0)) * self.model.target_sd for v in (every, upper))
         table["sd"] = sds @ self.weights
-        table["sd_low_95"], table["sd_high_95"] = quantiles(sds.T, self.weights, (0.025, 0.975))
+        table["sd_low_95"] = quantiles(sds.T, self.weights, [0.025])[0]
+        table["sd_high_95"] = quantiles(upper.T, self.weights, [0.975])[0]
         return table
 
     def correlations(self) -> pd.DataFrame:
@@ -542,7 +544,7 @@ class PopulationPosterior:
         return mean, variance
 
     @cached_property
-    def _variances(self) -> dict[str, np.ndarray]:
+    def _variances(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         return variances(self.model, self._scales, *self._weights)
 
     # --- features and rows

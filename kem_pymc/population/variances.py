@@ -20,7 +20,7 @@ SEED = 0
 
 def variances(
     model: "PopulationModel", every: Scales, mean: np.ndarray, root: np.ndarray
-) -> dict[str, np.ndarray]:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return draws (S,) of each part's variance over the observed rows, in scaled units.
 
     Shared terms have the variance of their functions, less what earlier terms have explained: lines
@@ -30,6 +30,10 @@ def variances(
     functions have expected variances: of users' means (``"personal level"``), of lines in time
     within users (``"personal line"``) and of the rest within users (``"personal curve"``). Noise
     has the rest.
+
+    What was subtracted in the direction of the estimate, too, comes second, for lines and
+    contrasts. Without bias the square of a normal estimate m with sd s is m^2 - s^2, but the upper
+    end of its interval is that of the draws as they are, (|m| + 1.96 s)^2.
 
     Parameters
     ----------
@@ -51,6 +55,7 @@ def variances(
     columns = columns - columns.mean(axis=0)
     basis = np.zeros((n, 0))
     out: dict[str, np.ndarray] = {}
+    lengthwise: dict[str, np.ndarray] = {}
     terms = list(zip(model.shared.terms, model.shared.spans(), strict=True))[1:]
     for term, span in sorted(terms, key=lambda pair: bool(pair[0].smooth)):
         own = columns[:, span]
@@ -61,21 +66,25 @@ def variances(
         of_weights = columns.T @ directions
         variance = ((weights @ of_weights) ** 2).sum(axis=-1)
         if not term.smooth:
-            variance = variance - 2 * ((root @ of_weights) ** 2).sum(axis=(-2, -1))
+            across = root @ of_weights
+            variance = variance - 2 * (across**2).sum(axis=(-2, -1))
+            estimate = (mean @ of_weights)[..., None]
+            along = ((across @ estimate) ** 2).sum(axis=(-2, -1))
+            size = np.maximum((estimate**2).sum(axis=(-2, -1)), 1e-300)
+            lengthwise[term.name] = 2 * along / size / n
         out[term.name] = variance / n
     out |= _personal(model, every.personal @ every.personal.mT)
     out[NOISE] = every.noise**2 * (1 - 1 / n)
-    return out
+    return out, lengthwise
 
 
-def shares(parts: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the shares (parts, S) of variances (S,), which add up to one.
+def total(parts: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return sums (S,) of parts' variances (S,).
 
-    If effects are negative together, the shares are of the sum of the others.
+    If effects are negative together, they are the sums of the others.
     """
     sure = sum(v for name, v in parts.items() if name == NOISE or name.startswith(OWN))
-    every = np.array(list(parts.values()))
-    return every / np.maximum(every.sum(axis=0), sure)
+    return np.maximum(np.sum(list(parts.values()), axis=0), sure)
 
 
 def _personal(model: "PopulationModel", covariance: np.ndarray) -> dict[str, np.ndarray]:

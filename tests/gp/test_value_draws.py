@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.evidence import DRAWS, draw_values
+from kem_pymc.gp.evidence import DRAWS, LARGEST, draw_values
 from kem_pymc.gp.fit import MANY, fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
@@ -67,7 +67,16 @@ def test_no_draw_has_noise_below_the_floor():
     assert values[:, -1].min() == pytest.approx(np.log(0.01))
 
 
-@pytest.mark.parametrize(("n", "centre"), [(12, None), (MANY, -1.0)])
+def test_a_trend_of_many_points_is_one_trend():
+    """Its amplitude is known from one slope: prior precision 1, and 1/2 from the slope."""
+    slope = np.exp(-0.5)
+    problem = objective("LIN0", np.linspace(-slope, slope, MANY), -1.0)
+    values, weights = draw_values(problem, fit(problem, [np.full(3, -1.0)]))
+    sd = np.sqrt(weights @ (values[:, 0] - weights @ values[:, 0]) ** 2)
+    assert sd == pytest.approx(1.5**-0.5, rel=0.25)
+
+
+@pytest.mark.parametrize(("n", "centre"), [(12, None), (LARGEST + 1, -1.0)])
 def test_fitted_values_stand_alone_without_a_prior_or_with_many_points(n, centre):
     """Without a prior the posterior may be improper: draws would be anywhere."""
     problem = objective("LIN0", np.linspace(-1, 1, n), centre)
