@@ -125,7 +125,7 @@ def _single(design: Design, term: Term) -> bool:
 def _standard(what: str) -> Any:
     """Return a default prior, the same object each time, so that its density is compiled once."""
     if what == "smooth":
-        return pm.Exponential.dist(1.0)
+        return pm.Exponential.dist(scale=1.0)
     if what == CORRELATION:
         return pm.Uniform.dist(-1.0, 1.0)
     return pm.HalfNormal.dist(1.0 if what == NOISE else 1.5)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from markupsafe import Markup
+from pymc.printing import str_for_dist
 
 from kem_pymc import plots
 from kem_pymc.diagnostics.diagnosis import Diagnosis
@@ -137,12 +138,16 @@ def population(posterior: PopulationPosterior) -> Content:
     pictures.append((svg(plots.variance_shares(posterior), parts), parts))
     model = posterior.model
     terms = {"shared": model.shared.terms, "personal": model.personal.terms}
+    priors = [(h.name, str_for_dist(h.prior, "plain")) for h in model.hyperparameters]
     return {
         "sentences": sentences(posterior, groups),
         "pictures": pictures,
         "tables": tables,
         "caution": posterior.caution,
         "groups": bool(groups),
+        "priors": table(
+            pd.DataFrame(priors, columns=["name", "prior"]), "Priors of the mixed model"
+        ),
         "terms": {name: ", ".join(term.name for term in own) for name, own in terms.items()},
     }
 
@@ -153,8 +158,14 @@ def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:
     if diagnosis.n_chains > 1:
         edges = plots.edges_by_chain(idata, max_edges=12)
         pictures = [
-            svg(plots.traces(idata), "Traces and rank plots of all chains"),
-            svg(edges, "Probabilities of evolutions by chain"),
+            (svg(ax, title), title)
+            for ax, title in (
+                (
+                    plots.traces(idata),
+                    "Traces and rank plots of all chains, which should look alike",
+                ),
+                (edges, "Probabilities of evolutions by chain, which should agree"),
+            )
         ]
     display = Markup(diagnosis._repr_html_())
     return {"warnings": diagnosis.warnings, "display": display, "pictures": pictures}
@@ -221,9 +232,12 @@ def users(
     coverage.index += 1
     caption = "Points of the next time step within the 95 % intervals of their predictions"
     frame = coverage.rename("points within").rename_axis("after time step").reset_index()
+    title = (
+        f"Kernels of {which} users by time step, a tile for each; colours are those of the graph"
+    )
     total = f"{within.sum()} of {len(within)} points, {100 * within.mean():.0f} %,"
     return {
-        "tiles": svg(tiles, f"Kernels of {which} users by time step"),
+        "tiles": (svg(tiles, title), title),
         "coverage": table(frame, caption) if len(frame) else "",
         "within": total,
         "users": people,
