@@ -275,17 +275,15 @@ class PopulationPosterior:
             :func:`kem_pymc.population.variances.variances`.
         """
         parts, lengthwise = self._variances
-        every, whole = np.array(list(parts.values())), total(parts)
-        upper = np.array([part + lengthwise.get(name, 0.0) for name, part in parts.items()])
+        every, whole, levels = np.array(list(parts.values())), total(parts), (0.025, 0.975)
         means = np.maximum(every / whole @ self.weights, 0.0)
         table = pd.DataFrame({"part": list(parts), "share": means / means.sum()})
-        table["low_95"] = quantiles((every / whole).T, self.weights, [0.025])[0]
-        table["high_95"] = quantiles((upper / whole).T, self.weights, [0.975])[0]
-        table[["low_95", "high_95"]] = table[["low_95", "high_95"]].clip(0.0, 1.0)
-        sds, upper = (np.sqrt(np.maximum(v, 0.0)) * self.model.target_sd for v in (every, upper))
+        wide = np.array([part + lengthwise.get(name, 0.0) for name, part in parts.items()])
+        low, high = np.clip(quantiles((wide / whole).T, self.weights, levels), 0.0, 1.0)
+        table = table.assign(low_95=np.minimum(low, table["share"]), high_95=high)
+        sds, wide = (np.sqrt(np.maximum(v, 0.0)) * self.model.target_sd for v in (every, wide))
         table["sd"] = sds @ self.weights
-        table["sd_low_95"] = quantiles(sds.T, self.weights, [0.025])[0]
-        table["sd_high_95"] = quantiles(upper.T, self.weights, [0.975])[0]
+        table["sd_low_95"], table["sd_high_95"] = quantiles(wide.T, self.weights, levels)
         return table
 
     def correlations(self) -> pd.DataFrame:

@@ -31,9 +31,10 @@ def variances(
     within users (``"personal line"``) and of the rest within users (``"personal curve"``). Noise
     has the rest.
 
-    What was subtracted in the direction of the estimate, too, comes second, for lines and
-    contrasts. Without bias the square of a normal estimate m with sd s is m^2 - s^2, but the upper
-    end of its interval is that of the draws as they are, (|m| + 1.96 s)^2.
+    What was subtracted in the direction of the estimate comes second, for lines and contrasts: ends
+    of intervals are quantiles of draws without it. The square of a normal estimate m with sd s is
+    m^2 - s^2 without bias, but its interval ends at (|m| + 1.96 s)^2, which is a quantile of draws
+    as they are.
 
     Parameters
     ----------
