@@ -205,7 +205,7 @@ def one_table(
     add("user's line", users, line, "line_")
     parts = posterior.variance_shares()
     true_shares = truth.shares(model)
-    for i, part in enumerate(parts["part"]):
+    for i, part in enumerate(parts["component"]):
         add(f"share: {part}", parts.iloc[[i]], true_shares[part])
     return rows, posterior.pareto_k, seconds
 

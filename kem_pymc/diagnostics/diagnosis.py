@@ -33,8 +33,8 @@ REMEDY = "Sample more draws (--draws and --tune of kem fit)."
 
 #: What there is to say without warnings.
 FINE = (
-    "No warnings: nothing that was found changes the means over users above. This doesn't prove "
-    "convergence: all chains may miss the same mode."
+    "No warnings: the chains agree in the means over users above and in the graph. This doesn't "
+    "prove convergence: all chains may miss the same mode."
 )
 
 #: How quantities of final kernels begin, in the table of convergence.
@@ -104,7 +104,7 @@ class Diagnosis(Displayed):
             r_hat_median=("r_hat", "median"),
             r_hat_beyond=("beyond", "sum"),
             ess_worst=("ess", "min"),
-            ess_median=("ess_bulk", "median"),
+            ess_median=("ess", "median"),
             ess_below=("few", "sum"),
         )
 
@@ -160,7 +160,7 @@ class Diagnosis(Displayed):
         if self.n_chains > 1:
             facts["Modes of chains"] = str(len(self.modes))
             apart = carrying(self.edges)["difference"].max()
-            facts["Edges differ by"] = f"at most {apart:.2f} in probability"
+            facts["Evolutions differ by"] = f"at most {apart:.2f} in probability"
         rates = self.acceptance.mean(axis=1).dropna()
         if len(rates):
             facts["Acceptance"] = ", ".join(f"{k} {100 * v:.0f} %" for k, v in rates.items())
@@ -301,21 +301,21 @@ def _quantities(diagnosis: Diagnosis) -> Iterator[str]:
     With hundreds of quantities some are beyond their bounds by chance, or because few users'
     kernels are hard to tell apart.
     """
-    table, before = diagnosis.convergence, "Sample more draws before you quote these."
+    table, before = diagnosis.convergence, "Sample more draws before you quote them singly."
     beyond = table["r_hat"] > agreement.RHAT
     if beyond.any():
         worst = table.loc[table["r_hat"].idxmax()]
         yield (
-            f"R-hat of {beyond.sum()} of {len(table)} quantities is above {agreement.RHAT}, at "
-            f"worst {worst['r_hat']:.2f} for {describe(worst, diagnosis.features)}. {before}"
+            f"R-hat of {beyond.sum()} of {len(table)} single quantities is above {agreement.RHAT}, "
+            f"at worst {worst['r_hat']:.2f} for {describe(worst, diagnosis.features)}. {before}"
         )
     least = table[["ess_bulk", "ess_tail"]].min(axis=1)
     few = least < agreement.ESS
     if few.any():
         worst = table.loc[least.idxmin()]
         yield (
-            f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
-            f"draws, of {diagnosis.n_chains * diagnosis.n_draws} draws in all, at worst "
+            f"{few.sum()} of {len(table)} single quantities have fewer than {agreement.ESS} "
+            f"effective draws, of {diagnosis.n_chains * diagnosis.n_draws} draws in all, at worst "
             f"{least.min():.0f} for {describe(worst, diagnosis.features)}. {before}"
         )
 

@@ -326,7 +326,7 @@ def _caption(
     if hidden:
         share = sum(hidden) / sum(datasets.values())
         many = "s" * (len(hidden) > 1)
-        text += f"; {len(hidden)} composition{many}, with {100 * share:.0f} % of the datasets"
+        text += f"; {len(hidden)} kernel{many}, with {100 * share:.0f} % of the datasets"
     return f"{text}."
 
 

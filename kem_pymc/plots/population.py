@@ -11,6 +11,9 @@ from kem_pymc.population.posterior import EVERYBODY, Over, PopulationPosterior
 #: Largest number of users in a picture.
 MOST_USERS = 40
 
+#: Colours of groups, whose bands may overlap: without the second blue.
+COLOURS = (*style.PALETTE[:3], *style.PALETTE[4:])
+
 
 def mean_curves(
     posterior: PopulationPosterior,
@@ -40,7 +43,7 @@ def mean_curves(
     name = curves.columns[2]
     beside, ax = ax is None, style.axes_or_new(ax, 7.0, 4.2)
     groups = list(curves.groupby("group", sort=False))
-    colours = dict(zip([label for label, _ in groups], style.PALETTE * len(groups), strict=False))
+    colours = dict(zip([label for label, _ in groups], COLOURS * len(groups), strict=False))
     cohort = posterior.model.cohort
     seen: dict[str, list[np.ndarray]] = {label: [] for label in colours}
     thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
@@ -61,7 +64,10 @@ def mean_curves(
     ax.set(xlabel=name, ylabel=cohort.target)
     ax.margins(x=0.01)
     if by is not None:
-        style.legend(ax, beside=beside, title=by)
+        if beside:
+            style.legend_below(ax.figure, ax, title=by)
+        else:
+            style.legend(ax, beside=False, title=by)
     return style.tidy(ax)
 
 
@@ -126,7 +132,7 @@ def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = N
     cohort = posterior.model.cohort
     quantities = {"level": f"level of {cohort.target}"}
     if "line" in table:
-        quantities["line"] = f"slope per {cohort.time}"
+        quantities["line"] = f"line, {cohort.target} per {cohort.time}"
     tall = 0.9 + 0.17 * len(table)
     figure, panels = style.panels(len(quantities), 3.6, tall, 2, figure, sharey=True)
     place = np.arange(len(table))
@@ -160,7 +166,7 @@ def variance_shares(posterior: PopulationPosterior, *, ax: Axes | None = None) -
     ends = [table["share"] - table["low_95"], table["high_95"] - table["share"]]
     error: style.Style = {"ecolor": style.INK, "elinewidth": 1.2}
     bars: style.Style = {"color": style.PALETTE[3], "error_kw": error}
-    ax.barh(table["part"], table["share"], xerr=np.maximum(ends, 0.0), **bars)
+    ax.barh(table["component"], table["share"], xerr=np.maximum(ends, 0.0), **bars)
     ax.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     ax.set(xlabel=f"share of the variance of {posterior.model.cohort.target}", xlim=(0, None))
     return style.tidy(ax)

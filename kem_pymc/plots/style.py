@@ -231,13 +231,13 @@ def legend(ax: Axes, *, beside: bool, **options: Any) -> None:
     ax.legend(fontsize="small", **(right | {"frameon": False} if beside else inside), **options)
 
 
-def legend_below(figure: Panel, ax: Axes) -> Legend:
+def legend_below(figure: Panel, ax: Axes, title: str | None = None) -> Legend:
     """Put one legend, of the artists in `ax`, below all axes of a figure."""
     handles, labels = ax.get_legend_handles_labels()
     wide = max(text_size(label, 9)[0] for label in labels) + 45  # points, with its handle
     columns = max(int(figure.bbox.width / figure.dpi * 72 / wide), 1)
     options: Style = {"loc": "outside lower center", "frameon": False, "fontsize": "small"}
-    return figure.legend(handles, labels, ncols=columns, **options)
+    return figure.legend(handles, labels, ncols=columns, title=title, **options)
 
 
 def names(study: Named | None, dimension: int) -> tuple[tuple[str, ...], str]:

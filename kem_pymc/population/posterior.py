@@ -270,14 +270,14 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns ``part``, ``share``, ``low_95`` and ``high_95``; and of the root of the part's
+            Columns ``component``, ``share``, ``low_95`` and ``high_95``; and of the root of its
             variance, in the target's unit, ``sd``, ``sd_low_95`` and ``sd_high_95``. See
             :func:`kem_pymc.population.variances.variances`.
         """
         parts, lengthwise = self._variances
         every, whole, levels = np.array(list(parts.values())), total(parts), (0.025, 0.975)
         means = np.maximum(every / whole @ self.weights, 0.0)
-        table = pd.DataFrame({"part": list(parts), "share": means / means.sum()})
+        table = pd.DataFrame({"component": list(parts), "share": means / means.sum()})
         wide = np.array([part + lengthwise.get(name, 0.0) for name, part in parts.items()])
         low, high = np.clip(quantiles((wide / whole).T, self.weights, levels), 0.0, 1.0)
         table = table.assign(low_95=np.minimum(low, table["share"]), high_95=high)

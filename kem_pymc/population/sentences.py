@@ -34,8 +34,8 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
     for group in groups:
         for row in posterior.comparisons(group).itertuples():
             yield (
-                f"{group} {row.contrast.replace(' - ', f' minus {group} ')} is {_interval(row)} in "
-                f"{cohort.target}, on average over the observed rows"
+                f"{cohort.target} with {group} {row.contrast.replace(' - ', ' minus that with ')} "
+                f"is {_interval(row)}, on average over the observed rows"
                 f"{_ratio(row, cohort.target)}; {_direction(row)}."
             )
     for feature in model.numbers:
@@ -46,10 +46,16 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
             f"observed rows{': its derivative' if feature == cohort.time else ''}"
             f"{'' if feature == cohort.time else f'; {_direction(row)}'}."
         )
+    for group in groups:
+        if f"{cohort.time}:{group}" in [term.name for term in model.shared.terms]:
+            every = posterior.slopes(by=group).itertuples()
+            slopes = (f"{row.group} {_interval(row)}" for row in every)
+            yield f"By {group}, per unit of {cohort.time}: {', '.join(slopes)}."
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
-        f"{row.part} {100 * row.share:.0f} % ({100 * row.low_95:.0f} to {100 * row.high_95:.0f} %)"
-        for row in table[table["share"] >= LEAST].itertuples()
+        f"{name} {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
+        for name, share, low, high, *_ in table.itertuples(index=False)
+        if share >= LEAST
     ]
     less = "; the estimates of the others are below 1 %" if len(shares) < len(table) else ""
     yield (
@@ -68,8 +74,9 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
         rows = unusual.itertuples()
         named = ", ".join(f"{row.user} ({row.unusual_in}, {row.unusual:.2f})" for row in rows)
         yield (
-            "Users whose level or line probably deviates by more than two sds of users' "
-            f"deviations, as one in twenty does, with the probability: {named}."
+            "Users whose level or line probably deviates by more than two sds of users' deviations "
+            "in it, as about one user in twenty does in each, with the probability of the one "
+            f"named: {named}."
         )
 
 
@@ -99,4 +106,4 @@ def number(value: float) -> str:
 
 def probability(value: float) -> str:
     """Return the probability of a direction as text."""
-    return "above .999" if value > 0.999 else f"{value:.3f}".lstrip("0")
+    return "above 0.999" if value > 0.999 else f"{value:.3f}"

@@ -198,7 +198,7 @@ def _words(term: Term) -> str:
     """Return a term in words."""
     smooth, groups = " and ".join(term.smooth), list(term.features)
     what = f"a smooth function of {smooth}" if smooth else f"the effect of {groups.pop(0)}"
-    return what + (f" for each level of {' and '.join(groups)}" if groups else "")
+    return what + (f" for each {' and '.join(groups)}" if groups else "")
 
 
 def _terms(given: Any) -> tuple[str, ...]:

@@ -36,7 +36,14 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_p
     assert pairs["estimate"].to_numpy() == pytest.approx(
         trial_posterior.comparisons("arm")["estimate"].to_numpy(), abs=0.5
     )
-    assert f"arm placebo minus arm high is {pairs['estimate'][1]:#.3g} (95 % interval " in said
+    assert (
+        f"with arm placebo minus that with high is {pairs['estimate'][1]:#.3g} (95 % interval "
+        in said
+    )
+    slopes = (
+        pd.read_csv(out / "slopes.csv").query("variable == 'week'").set_index("group")["estimate"]
+    )
+    assert f"By arm, per unit of week: high {slopes['high']:#.3g} (95 % interval " in said
     assert "y changes by " in said  # per unit of base, a number
     assert "Users' levels, at the mean of week, and lines in week have a correlation of " in said
     curves = pd.read_csv(out / "curves.csv")
@@ -109,13 +116,13 @@ def test_without_the_time_nothing_is_said_of_it(visits, tmp_path):
     assert found.to_numpy() == pytest.approx([low - high, placebo - high, placebo - low], abs=1e-4)
     users = pd.read_csv(out / "users.csv")
     assert list(users)[:5] == ["user", "level", "level_low_95", "level_high_95", "unusual"]
-    parts = pd.read_csv(out / "shares.csv")["part"]
+    parts = pd.read_csv(out / "shares.csv")["component"]
     assert list(parts) == ["arm", "base", "personal level", "noise"]
     sentences = said.split("Features: ")[1].splitlines()[1:]
     assert [line.split(" is ")[0] for line in sentences[:3]] == [
-        "arm low minus arm high",
-        "arm placebo minus arm high",
-        "arm placebo minus arm low",
+        "y with arm low minus that with high",
+        "y with arm placebo minus that with high",
+        "y with arm placebo minus that with low",
     ]
     assert sentences[3].startswith("y changes by ")
     assert "per unit of base" in sentences[3]

@@ -80,7 +80,7 @@ def test_answers_are_stored_beside_the_results(results):
     error .55, 3 degrees of freedom), since diets and sexes nearly go together.
     """
     folder, text = results
-    assert "Sex Male minus Sex Female is " in text
+    assert "Sex Male minus that with Female is " in text
     found = pd.read_csv(folder / "effects" / "comparisons.csv").set_index("contrast")
     assert found.index.tolist() == ["Male - Female", "2 - 1", "3 - 1", "3 - 2"]
     users = (
@@ -115,7 +115,7 @@ def test_new_users_have_the_pilot_users_levels(results, tmp_path):
     fine("report", folder, "--overwrite")
     page = (folder / "report.html").read_text()
     assert ">Male - Female</td>" in page
-    assert "Differences between levels of Sex in distance" in page
+    assert "Differences in distance by Sex" in page
 
 
 def test_where_users_share_nothing_what_never_changes_is_named(tmp_path):

@@ -59,6 +59,9 @@ def test_a_quantity_that_no_page_shows_is_noted(mixed):
     table = pd.DataFrame([good | {"r_hat": 1.0, "ess_bulk": 500, "ess_tail": 500}] * 100)
     table.loc[0, ["r_hat", "ess_tail"]] = 1.2, 50
     about_r_hat, about_ess = _quantities(replace(diagnose(mixed), convergence=table))
-    assert "R-hat of 1 of 100 quantities" in about_r_hat
+    assert "R-hat of 1 of 100 single quantities" in about_r_hat
     assert "for inclusion SE(week) of user 7 at time step 1." in about_r_hat
-    assert "1 of 100 quantities have fewer than 200 effective draws, of 800 draws in" in about_ess
+    assert (
+        "1 of 100 single quantities have fewer than 200 effective draws, of 800 draws in"
+        in about_ess
+    )

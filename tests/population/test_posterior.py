@@ -145,7 +145,7 @@ def test_shares_add_up_and_are_the_variances_of_simulated_functions(trial_poster
         draws={name: values[:1] for name, values in trial_posterior.draws.items()},
         weights=np.ones(1),
     )
-    share = one.variance_shares().set_index("part")["share"]
+    share = one.variance_shares().set_index("component")["share"]
     model, rng = trial_posterior.model, np.random.default_rng(0)
     root = scales(model.shared, model.personal, one.draws).personal[0]
     found = np.zeros(3)

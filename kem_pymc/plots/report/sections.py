@@ -2,11 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from pymc.printing import str_for_dist
 
 from kem_pymc import plots
+from kem_pymc._system.display import number
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.diagnostics.diagnosis import Diagnosis
 from kem_pymc.diagnostics.parts import headline
 from kem_pymc.evolutions.children import Child
@@ -23,11 +26,17 @@ from kem_pymc.selection.online import PREDICTED
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Least probability of a part, of an evolution in the graph, and of a listed one.
-LEAST_PART, IN_GRAPH, LEAST = 0.05, 0.025, 0.05
+#: Least probability of a part, and of an evolution, in the graph and in the tables.
+LEAST_PART, LEAST = 0.05, 0.025
+
+#: Users leave early if half of them do before this share of the time is left.
+EARLY = 0.1
+
+#: Shares, and sds relative to the largest one, below which components are absent: zero is shown.
+TINY = 1e-4
 
 #: Maximum numbers of boxes in the graph, of listed evolutions, and of users with a picture.
-BOXES, LISTED, DRAWN = 10, 50, 40
+BOXES, LISTED, DRAWN = 10, 100, 40
 
 type Content = dict[str, Any]
 
@@ -47,7 +56,7 @@ def parts(diagnosis: Diagnosis, idata: "DataTree") -> Content:
 
 def evolutions(learned: Evolutions) -> Content:
     """Return the graph, its kernels and evolutions, and the final kernels."""
-    ax = plots.evolution_graph(learned, minimum_probability=IN_GRAPH, max_nodes=BOXES)
+    ax = plots.evolution_graph(learned, minimum_probability=LEAST, max_nodes=BOXES)
     kernels = []
     for box in ax.patches:
         label = box.get_gid()
@@ -60,7 +69,7 @@ def evolutions(learned: Evolutions) -> Content:
     names = learned.features
     rows = [{"from": named(p, names)} | _child(c, "to", learned) for p, c in listed]
     final = [] if learned.final is None else learned.final.children(Composition())
-    final = [child for child in final if child.probability >= LEAST / 2]
+    final = [child for child in final if child.probability >= LEAST]
     ends = [
         _child(c, "kernel", learned) | {"description": describe(c.composition, names)}
         for c in final
@@ -72,6 +81,7 @@ def evolutions(learned: Evolutions) -> Content:
         "kernels": kernels,
         "evolutions": table(pd.DataFrame(rows), "Evolutions", forms) if rows else "",
         "unlisted": len(every) - len(rows),
+        "least": LEAST,
         "ends": table(pd.DataFrame(ends).rename(columns=of_ends), "Final kernels", forms)
         if ends
         else "",
@@ -116,26 +126,29 @@ def population(posterior: PopulationPosterior) -> Content:
     if cohort.time is not None:
         for group in groups or (None,):
             of = "the population" if group is None else f"each {group}"
-            title = f"Mean curve of {of} with its pointwise 95 % band, and the data"
+            title = (
+                f"Mean curve of {of} with its pointwise 95 % band, and the data{_leaving(cohort)}"
+            )
             pictures.append((svg(plots.mean_curves(posterior, group), title), title))
         for group in groups:
-            title = f"Differences between levels of {group} over {cohort.time}, with 95 % bands"
+            title = f"Differences by {group} over {cohort.time}, with 95 % bands"
             pictures.append((svg(plots.comparisons(posterior, group), title), title))
     for group in groups:
         frame = posterior.comparisons(group).drop(columns=["variable", "by", "group"])
         frame["probability_of_direction"] = frame["probability_of_direction"].map(probability)
-        caption = f"Differences between levels of {group} in {cohort.target}"
-        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:-1], 3)))
-    frame = posterior.variance_shares()
-    caption = f"Shares of the variance of {cohort.target}, and sds of the parts"
-    tables.append(table(frame, caption, dict.fromkeys(frame.columns[4:], 3)))
+        caption = f"Differences in {cohort.target} by {group}"
+        tables.append(_answers(frame, caption))
+    frame = posterior.variance_shares().set_index("component")
+    tiny = frame / [1, 1, 1, *[frame["sd"].max()] * 3] < TINY
+    caption = f"Shares of the variance of {cohort.target}, and sds of its components"
+    tables.append(_answers(frame.mask(tiny, 0.0).reset_index(), caption))
     shown = (
         "Deviations of users from what users share, with 95 % intervals, which contain the "
         "uncertainty of the mean curve; differences between users are known better"
     )
     pictures.append((svg(plots.deviations(posterior), shown), shown))
-    parts = "Shares of the variance, with 95 % intervals"
-    pictures.append((svg(plots.variance_shares(posterior), parts), parts))
+    bars = "Shares of the variance, with 95 % intervals"
+    pictures.append((svg(plots.variance_shares(posterior), bars), bars))
     model = posterior.model
     terms = {"shared": model.shared.terms, "personal": model.personal.terms}
     priors = [(h.name, str_for_dist(h.prior, "plain")) for h in model.hyperparameters]
@@ -150,6 +163,22 @@ def population(posterior: PopulationPosterior) -> Content:
         ),
         "terms": {name: ", ".join(term.name for term in own) for name, own in terms.items()},
     }
+
+
+def _leaving(cohort: Cohort) -> str:
+    """Return when half of the users are last observed; nothing if that is near the end."""
+    times = [x[:, cohort.features.index(cohort.time)] for x in cohort.inputs]
+    first, end = min(map(np.min, times)), max(map(np.max, times))
+    half = np.median([time.max() for time in times])
+    if half > end - EARLY * (end - first):
+        return ""
+    return f"; half of the users are last observed by {cohort.time} {number(half)}"
+
+
+def _answers(frame: pd.DataFrame, caption: str) -> Markup:
+    """Return a table of answers with three significant digits, and plain names of columns."""
+    frame = frame.rename(columns=lambda name: name.replace("_95", " 95 %").replace("_", " "))
+    return table(frame, caption, dict.fromkeys(frame.columns[1:], 3))
 
 
 def diagnostics(diagnosis: Diagnosis, idata: "DataTree") -> Content:

@@ -211,7 +211,7 @@ def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
         low, high = child.interval
         assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in table
     other = 1 - sum(child.probability for child in rows)
-    assert f"final kernel is none of these with probability {other:.2f}" in ends
+    assert f"final kernel is none of those in the table with probability {other:.2f}" in ends
     assert "kernel probability for a new user 90 % interval in draws pilot users" in table
     assert "Second frame" in ends
 
