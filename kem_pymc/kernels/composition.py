@@ -166,7 +166,8 @@ class Candidate:
 
     def label(self, dimension: int | None = None) -> str:
         """Return the paper's name: as printed, but ``ARD`` for SE over all of the dimensions."""
-        if dimension is not None and dimension > 1 and self == Candidate.ard(dimension):
+        every = dimension is not None and dimension > 1 and len(self.factors) == dimension
+        if every and self == Candidate.ard(len(self.factors)):
             return "ARD"
         return str(self)
 
@@ -366,7 +367,9 @@ def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Can
         If one can't be parsed, is outside the dimension, or occurs twice.
     """
     candidates = tuple(Candidate.parse(str(item), dimension) for item in items)
-    for i, candidate in enumerate(candidates):
-        if candidate in candidates[:i]:
+    seen = set[Candidate]()
+    for candidate in candidates:
+        if candidate in seen:
             raise InputError(f"Candidate {candidate} is given twice. Give each candidate once.")
+        seen.add(candidate)
     return candidates
