@@ -18,10 +18,11 @@ from scipy.special import log_ndtr
 
 from kem_pymc._system.files import STRICT
 from kem_pymc._system.folder import RunFolder
+from kem_pymc._system.options import check_seed
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
-from kem_pymc.data.validation import LARGEST, check_whole, number_array
+from kem_pymc.data.validation import LARGEST, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.posterior import Process
@@ -193,7 +194,7 @@ class Bandit:
         ):
             if not (isinstance(value, str) and value in choices):
                 raise InputError(f"There is no {name} {value!r}. Use one of {', '.join(choices)}.")
-        check_whole(0, seed=seed)
+        check_seed(seed=seed)
         real = isinstance(delta, Real) and isinstance(scale, Real)
         if not (real and 0 < delta < 1 and 0 < scale <= LARGEST):
             raise InputError(

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from pandas.api.types import is_list_like
 from scipy.stats import qmc
 
-from kem_pymc.data.validation import check_whole, filled, number_array
+from kem_pymc._system.options import check_whole
+from kem_pymc.data.validation import filled, number_array
 from kem_pymc.errors import InputError
 
 #: A known weight: a number, or a function of points (m, D) with values (m,).
@@ -38,6 +39,7 @@ class Weighted:
     def __init__(self, weights: int | Sequence[Weight]) -> None:
         given: Any = weights
         if isinstance(weights, int | np.integer):
+            check_whole(weights=weights)
             given = [1.0] * int(weights)
         if not is_list_like(given) or not len(given):
             raise InputError(f"The weights are {weights}. Give one finite number or function each.")

@@ -1,8 +1,6 @@
 """Input validation of arrays, before anything is computed from them."""
 
-from collections.abc import Hashable, Sequence
-from numbers import Integral
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 import numpy.typing as npt
@@ -117,35 +115,6 @@ def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> np.ndarr
     array = np.array(values, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
-
-
-def check_whole(at_least: int = 1, **numbers: Any) -> None:
-    """Check that numbers, by name, are whole and not too small.
-
-    Raises
-    ------
-    InputError
-        If one isn't.
-    """
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not (isinstance(value, Integral) and int(value) >= at_least):
-            raise InputError(f"{name} is {value!r}. Give a whole number of {at_least} or more.")
-
-
-def check_choice(choices: Sequence[str], **options: Any) -> None:
-    """Check that options, by name, are among the choices.
-
-    Raises
-    ------
-    InputError
-        If one isn't.
-    """
-    for name, value in options.items():
-        if not (isinstance(value, str) and value in choices):
-            *some, last = map(repr, choices)
-            raise InputError(
-                f"{{{name}}} is unknown. Give {', '.join(some)} or {last}.", **{name: value}
-            )
 
 
 def is_text(name: object) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from kem_pymc._system.display import Display, Displayed, some
 from kem_pymc._system.jit.structs import by_reference
+from kem_pymc._system.options import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BUILT_IN, CONST, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (
@@ -67,8 +68,7 @@ class CandidatePool(Displayed):
     """
 
     def __init__(self, candidates: Iterable[str | Candidate], dimension: int = 1) -> None:
-        if dimension < 1:
-            raise InputError(f"A pool can't have dimension {dimension}. Give at least 1.")
+        check_whole(dimension=dimension)
         self.dimension = int(dimension)
         self.candidates = as_candidates(candidates, self.dimension)
         if not self.candidates:
