@@ -18,7 +18,7 @@ from scipy.special import log_ndtr
 
 from kem_pymc._system.files import STRICT
 from kem_pymc._system.folder import RunFolder
-from kem_pymc._system.options import check_seed
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
@@ -82,6 +82,7 @@ class Round(NamedTuple):
     value: float
 
 
+@checked
 def exploration(
     t: int,
     *,
@@ -115,6 +116,13 @@ def exploration(
     delta : float
         Probability with which the bound on the regret may fail.
     """
+    number = 1 if points is None else points
+    check_whole(t=t, points=number, components=components, dimension=dimension)
+    if not (0 < delta < 1 and width > 0 and all(number > 0 for number in smoothness)):
+        raise InputError(
+            f"delta is {delta}, width {width} and smoothness {smoothness}. Give a delta between 0 "
+            "and 1, and a positive width and two positive numbers."
+        )
     if points is not None:
         return 2 * math.log(points * components * t**2 * math.pi**2 / (6 * delta))
     a, b = smoothness
@@ -123,6 +131,7 @@ def exploration(
     return first + 2 * dimension * math.log(max(spread, 1.0))
 
 
+@checked
 class Bandit:
     """Decisions in rounds, by D-GPUCB and the policies that it is compared with.
 

@@ -17,7 +17,7 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_list_like
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
-from kem_pymc._system.options import check_whole
+from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc.data.cells import Kind, Scope, escaped
 from kem_pymc.data.columns import Columns, check_levels, feature_columns
 from kem_pymc.data.table import user_points
@@ -395,6 +395,8 @@ class Cohort(Displayed):
                 f"Fraction {fraction} of {self.n_users} users leaves one part empty. "
                 "Choose a fraction that leaves at least one user in each part."
             )
+        if not isinstance(rng, np.random.Generator):
+            check_seed(rng=rng)
         shuffled = np.random.default_rng(rng).permutation(self.n_users)
         return Split(self._take(sorted(shuffled[:pilot])), self._take(sorted(shuffled[pilot:])))
 

@@ -78,8 +78,8 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
     """
     try:
         given = np.ma.array(values)
-    except ValueError as error:
-        raise InputError(f"The {name} have rows of unequal length. Give an array.") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The {name} aren't a regular array ({error}). Give an array.") from error
     if given.dtype.kind not in "biuf":  # strings of digits would convert without complaint
         raise InputError(f"The {name} aren't all numbers. Give an array of real numbers.")
     array = filled(given)

@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
+from kem_pymc._system.options import checked
 from kem_pymc.data.categories import check_categories
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
@@ -55,6 +56,7 @@ VARIABLES = (
 )
 
 
+@checked
 class EvolutionModel(pm.Model):
     """The Kernel Evolution Model of a pilot cohort (paper, section 5.2).
 

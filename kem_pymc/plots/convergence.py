@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kem_pymc._system.options import check_whole
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.diagnostics.edges import edge_table
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
@@ -28,6 +28,7 @@ ROW = 0.3
 CHAIN = "chain "
 
 
+@checked
 def traces(idata: "DataTree") -> "PlotCollection":
     """Draw traces and rank plots of the log joint density and the number of clusters.
 
@@ -91,6 +92,7 @@ def _looks(chains: int) -> list[tuple[str, str]]:
     return [*style.LINES[:-2], *[(style.MUTED, "o")] * chains][:chains]
 
 
+@checked
 def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = None) -> Axes:
     """Draw the probability of each evolution with its 90 % interval, and its mean in each chain.
 

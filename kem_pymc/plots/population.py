@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from kem_pymc._system.options import checked
 from kem_pymc.plots import style
 from kem_pymc.population.posterior import EVERYBODY, Over, PopulationPosterior
 
@@ -12,6 +13,7 @@ from kem_pymc.population.posterior import EVERYBODY, Over, PopulationPosterior
 MOST_USERS = 40
 
 
+@checked
 def mean_curves(
     posterior: PopulationPosterior,
     by: str | None = None,
@@ -65,6 +67,7 @@ def mean_curves(
     return style.tidy(ax)
 
 
+@checked
 def comparisons(
     posterior: PopulationPosterior,
     variable: str,
@@ -106,6 +109,7 @@ def comparisons(
     return panels
 
 
+@checked
 def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = None) -> np.ndarray:
     """Draw each user's deviations from what users share, with 95 % intervals, the largest on top.
 
@@ -142,6 +146,7 @@ def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = N
     return panels
 
 
+@checked
 def variance_shares(posterior: PopulationPosterior, *, ax: Axes | None = None) -> Axes:
     """Draw shares of the targets' variance as bars with 95 % intervals.
 

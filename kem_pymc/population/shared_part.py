@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kem_pymc._system.display import some
+from kem_pymc._system.options import checked
 from kem_pymc._system.progress import Report, waiting
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
@@ -102,6 +103,7 @@ class SharedPart:
         }
 
 
+@checked
 @one_blas_thread()
 def learn_shared(
     cohort: Cohort,

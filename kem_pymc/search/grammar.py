@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kem_pymc._system.options import check_whole
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
@@ -76,6 +76,7 @@ def _change(products: Products, factor: Factor) -> Iterator[Products]:
             )
 
 
+@checked
 @dataclass(frozen=True)
 class Grammar:
     """Expressions over base kernels on every input dimension.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kem_pymc._system.executors import Workers
-from kem_pymc._system.options import check_seed, check_whole
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.progress import Progress
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
@@ -32,6 +32,7 @@ Method = Literal["cks", "boms", "random"]
 BUDGET, STARTS = 40, 3
 
 
+@checked
 def search(
     x: npt.ArrayLike,
     y: npt.ArrayLike,

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.executors import Workers, make_executor
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError, SelectionWarning
@@ -42,6 +43,7 @@ type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 type _Begun = tuple[Points, int, Selection | None]
 
 
+@checked
 def select_online(
     selector: Selector,
     cohort: Cohort,
@@ -95,6 +97,7 @@ def select_online(
     return dict(zip(cohort.users, chain.from_iterable(made), strict=True))
 
 
+@checked
 def predictions(
     trajectories: Trajectories,
     cohort: Cohort,

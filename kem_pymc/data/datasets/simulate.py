@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from kem_pymc._system.options import check_whole
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
@@ -69,6 +69,7 @@ class Truth:
         )
 
 
+@checked
 def synthetic(
     users: int = 10,
     time_steps: int = 6,
@@ -114,6 +115,8 @@ def synthetic(
         If a count is below 1, the noise variance is negative or not finite, or the study is
         unknown.
     """
+    if not isinstance(seed, np.random.Generator):
+        check_seed(seed=seed)
     check_counts(
         noise_variance, users=users, time_steps=time_steps, batch=batch, test_points=test_points
     )
