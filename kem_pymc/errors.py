@@ -5,6 +5,7 @@ Every message has two short sentences: what is wrong, and how to fix it.
 
 import re
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 #: Numbers of characters of a message, and of a word in it, beyond which it is shortened, and of
@@ -39,7 +40,7 @@ class InputError(ValueError):
         message = str(self.args[0])
         for name, value in self.arguments.items():  # data in messages may have other braces
             message = message.replace(f"{{{name}}}", write(name, value))
-        return shortened(message)
+        return shortened(message, LONGEST)
 
 
 class Problems:
@@ -92,11 +93,16 @@ class SamplingWarning(UserWarning):
     """A run was interrupted or a chain failed; its draws can be used, and it can be resumed."""
 
 
-def shortened(text: str) -> str:
-    """Return text in which words, quoted names and lists that are too long have only their ends."""
+def shortened(text: str, longest: float = inf) -> str:
+    """Return text in which words and quoted names that are too long have only their ends.
+
+    If there are more than `longest` characters then, the text has only its ends, too.
+    """
     for pattern in (rf"(?<=')[^'\n]{{{WORD},}}(?=')", rf"\S{{{WORD},}}"):
         text = re.sub(pattern, lambda match: f"{match[0][:ENDS]} ... {match[0][-ENDS:]}", text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - ENDS]} ... {text[-ENDS:]}"
+    if len(text) <= longest:
+        return text
+    return f"{text[: int(longest) - ENDS]} ... {text[-ENDS:]}"
 
 
 def in_python(name: str, value: Any) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kem_pymc as kem
+from kem_pymc._system.display import printable
 from kem_pymc._system.executors import make_executor
 from kem_pymc._system.options import checked
 from kem_pymc.bandits.bandit import Bandit
@@ -89,7 +90,7 @@ def test_collections_and_numbers_of_any_type_are_taken():
     for number in (1, True, np.float32(1), np.array(1.0), Fraction(1)):
         assert take(number=number)
     assert take(whole=np.int8(1), flag=np.bool_(True), names={"a": 1}, array="x", unknown="x", z="")
-    for wrong in ({"several": "a"}, {"several": [1]}, {"number": "1"}, {"names": {"a": "1"}}):
+    for wrong in ({"several": "a"}, {"several": [1]}, {"number": "1"}, {"names": ["a"]}):
         refused(lambda wrong=wrong: take(**wrong), *wrong, "Give ")
     refused(lambda: take(whole=1.0), "whole is 1.0. Give a whole number")
     with pytest.raises(TypeError, match="multiple values"):
@@ -103,5 +104,6 @@ def test_long_names_are_shortened_in_messages():
     assert len(message) < 250
     words = "a b " * 2000
     assert len(refused(lambda: kem.Cohort((1,), (), (), (), (words,)).subset([1]), "Give")) < 400
+    assert len(str(printable(f"User {name} has one row."))) < 150
     path = "/folder" * 40
     assert path in str(InputError(f"{path} isn't a file. " + "word " * 1000))

@@ -152,5 +152,5 @@ def test_what_cannot_be_shared_is_refused():
     cohort = make_cohort(alone)
     with pytest.raises(InputError, match="no feature 'night'"):
         learn_shared(cohort, "night")
-    with pytest.raises(InputError, match="shared is a int"):
+    with pytest.raises(InputError, match="shared is 3"):
         learn_shared(cohort, 3)
