@@ -3,8 +3,14 @@
 Every message has two short sentences: what is wrong, and how to fix it.
 """
 
+import re
 from collections.abc import Callable
+from math import inf
 from typing import Any
+
+#: Numbers of characters of a message, and of a word in it, beyond which it is shortened, and of
+#: each of the ends that are left of a word.
+LONGEST, WORD, ENDS = 3000, 300, 40
 
 
 class InputError(ValueError):
@@ -34,7 +40,7 @@ class InputError(ValueError):
         message = str(self.args[0])
         for name, value in self.arguments.items():  # data in messages may have other braces
             message = message.replace(f"{{{name}}}", write(name, value))
-        return message
+        return shortened(message, LONGEST)
 
 
 class Problems:
@@ -85,6 +91,18 @@ class SelectionWarning(UserWarning):
 
 class SamplingWarning(UserWarning):
     """A run was interrupted or a chain failed; its draws can be used, and it can be resumed."""
+
+
+def shortened(text: str, longest: float = inf) -> str:
+    """Return text in which words and quoted names that are too long have only their ends.
+
+    If there are more than `longest` characters then, the text has only its ends, too.
+    """
+    for pattern in (rf"(?<=')[^'\n]{{{WORD},}}(?=')", rf"\S{{{WORD},}}"):
+        text = re.sub(pattern, lambda match: f"{match[0][:ENDS]} ... {match[0][-ENDS:]}", text)
+    if len(text) <= longest:
+        return text
+    return f"{text[: int(longest) - ENDS]} ... {text[-ENDS:]}"
 
 
 def in_python(name: str, value: Any) -> str:

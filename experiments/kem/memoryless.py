@@ -7,8 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
+from kem_pymc._system.options import check_whole
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.batched import of_one_user

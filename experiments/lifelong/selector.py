@@ -7,9 +7,9 @@ from zlib import crc32
 import numpy as np
 from optuna.distributions import IntDistribution
 
+from kem_pymc._system.options import check_whole
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates

@@ -12,6 +12,8 @@ from html import escape
 from math import isnan
 from typing import TYPE_CHECKING
 
+from kem_pymc.errors import shortened
+
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
@@ -183,10 +185,10 @@ class Displayed:
 
 
 def printable(text: str, style: str = "") -> "Text":
-    """Return text for the terminal, in which control characters are symbols."""
+    """Return text for the terminal: control characters are symbols, long names are shortened."""
     from rich.text import Text
 
-    return Text(text.translate(SYMBOLS), style)
+    return Text(shortened(text.translate(SYMBOLS)), style)
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -217,7 +219,7 @@ def beyond(shown: int, total: int, what: str) -> str:
 
 def _text(cell: Cell, form: str | int | None) -> str:
     if isinstance(cell, str):
-        return cell
+        return shortened(cell)
     if isinstance(form, int):
         return number(cell, form)
     if form is not None and not isnan(cell):

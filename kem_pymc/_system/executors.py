@@ -22,11 +22,15 @@ import cloudpickle
 from loky import ProcessPoolExecutor, cpu_count
 from loky.backend.context import LokyContext
 
+from kem_pymc._system.options import check_whole
 from kem_pymc._system.resources import one_blas_thread, one_blas_thread_from_now_on
 from kem_pymc.errors import InputError, WorkerError
 
 #: Number of consecutive deaths of workers, without a result in between, after which work stops.
 DEATHS = 3
+
+#: Largest number of processes on one machine.
+MOST_CORES = 1000
 
 #: Seconds to wait for the response of a scheduler.
 PATIENCE_SECONDS = 10.0
@@ -115,8 +119,8 @@ def make_executor(
         if isinstance(cluster, str):
             return DaskPool(cluster)
         return Pool(cluster) if isinstance(cluster, futures.Executor) else cluster
-    if cores is not None and cores < 1:
-        raise InputError("{cores} isn't a valid number of processes. Give 1 or more.", cores=cores)
+    if cores is not None:
+        check_whole(1, MOST_CORES, cores=cores)
     count = cores or cpu_count()
     if at_most is not None:
         count = min(count, at_most)

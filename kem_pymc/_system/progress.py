@@ -6,8 +6,10 @@ Everything is written to the error stream.
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import pairwise
+from statistics import median_low
 from threading import Event, Thread
 from time import monotonic
 from types import TracebackType
@@ -21,8 +23,14 @@ from kem_pymc._system.display import SYMBOLS, printable
 #: Minimum number of seconds between two lines, without a terminal.
 BETWEEN_LINES = 30.0
 
+#: Seconds until the first line, without a terminal.
+FIRST_LINE = 10.0
+
 #: Seconds before which the time left isn't estimated.
 SETTLED = 20.0
+
+#: A step that takes more than so many times as long as the median was interrupted.
+STALLED = 10.0
 
 #: Seconds after which :func:`waiting` prints its first line, without a terminal.
 NOTICEABLE = 3.0
@@ -53,7 +61,8 @@ def duration(seconds: float) -> str:
 class Pace:
     """Estimate of the time left, from the pace in the second half of the time so far.
 
-    The first half may contain compilation, or what was done before and is only read.
+    The first half may contain compilation, or what was done before and is only read. Steps that
+    take ten times as long as the median don't count: the process was suspended meanwhile.
     """
 
     def __init__(self) -> None:
@@ -61,25 +70,37 @@ class Pace:
         self._began = 0.0
 
     def left(self, done: float, total: float) -> str:
-        """Return the time left as text; "" in the first 20 seconds, or if nothing is left."""
+        """Return the time left as text.
+
+        It is "" in the first 20 seconds, before there are two steps by which to judge, and if
+        nothing is left.
+        """
         now = monotonic()
         if not self._samples:
             self._began = now
-        self._samples.append((now, done))
+        if not self._samples or done > self._samples[-1][1]:
+            self._samples.append((now, done))
         half = (self._began + now) / 2
         while len(self._samples) > 1 and self._samples[1][0] <= half:
             self._samples.popleft()
-        then, before = self._samples[0]
-        if now - self._began < SETTLED or not before < done < total:
+        steps = [
+            (after - before, more - less)
+            for (before, less), (after, more) in pairwise(self._samples)
+        ]
+        if now - self._began < SETTLED or len(steps) < 2 or not done < total:
             return ""
-        return f"{duration((now - then) / (done - before) * (total - done))} left"
+        usual = median_low(seconds / amount for seconds, amount in steps)
+        steps = [step for step in steps if step[0] <= STALLED * usual * step[1]]
+        pace = sum(seconds for seconds, _ in steps) / sum(amount for _, amount in steps)
+        return f"{duration(pace * (total - done))} left"
 
 
 class Progress:
     """Progress of one or several tasks, as a context manager.
 
     On a terminal, every task has a bar, which is refreshed when the task is updated, not by a
-    thread. Otherwise, a line on all tasks is printed at most every half minute.
+    thread. Otherwise, a line on all tasks is printed after ten seconds, then at most every half
+    minute.
 
     Parameters
     ----------
@@ -103,7 +124,8 @@ class Progress:
             disable=not (shown and self._console.is_terminal),
         )
         self._paces: dict[rich_progress.TaskID, Pace] = {}
-        self._pace, self._last_line = Pace(), monotonic()
+        self._work: dict[rich_progress.TaskID, tuple[float, float]] = {}
+        self._pace, self._next_line = Pace(), monotonic() + FIRST_LINE
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -117,30 +139,39 @@ class Progress:
     ) -> None:
         self._live.stop()
 
-    def add(self, description: str, total: int) -> rich_progress.TaskID:
-        """Add a task, which is shown when it is updated for the first time."""
+    def add(self, description: str, total: int, work: float | None = None) -> rich_progress.TaskID:
+        """Add a task, which is shown when it is updated for the first time.
+
+        The time left is estimated from the share of the `work` that is done; by default all units
+        are the same work.
+        """
         task = self._live.add_task(description, total=total, visible=False, text="")
-        self._paces[task] = Pace()
+        self._paces[task], self._work[task] = Pace(), (0, total if work is None else work)
         return task
 
-    def update(self, task: rich_progress.TaskID, done: int, text: str = "") -> None:
+    def update(
+        self, task: rich_progress.TaskID, done: int, text: str = "", work: float | None = None
+    ) -> None:
         """Show how much of a task is done, and a text on its state."""
-        pace, total = self._paces[task], self._live.tasks[task].total or 0
+        self._work[task] = (done if work is None else work), self._work[task][1]
         text = text.translate(SYMBOLS)
-        shown = ", ".join(filter(None, (pace.left(done, total), text)))
+        shown = ", ".join(filter(None, (self._paces[task].left(*self._work[task]), text)))
         self._live.update(task, completed=done, visible=True, text=shown, refresh=True)
         tasks = self._live.tasks
         there, everything = sum(t.completed for t in tasks), sum(t.total or 0 for t in tasks)
-        left = self._pace.left(there, everything)
-        if self._plain and monotonic() - self._last_line >= BETWEEN_LINES:
+        left = self._pace.left(*map(sum, zip(*self._work.values(), strict=True)))
+        if self._plain and monotonic() >= self._next_line:
             count = f"{there:.0f} of {everything:.0f} {self._unit}"
             about = text if len(tasks) == 1 else ""
             self.info(", ".join(filter(None, (count, left, about))))
-            self._last_line = monotonic()
+            self._next_line = monotonic() + BETWEEN_LINES
 
-    def advance(self, task: rich_progress.TaskID, by: int = 1, text: str = "") -> None:
+    def advance(
+        self, task: rich_progress.TaskID, by: int = 1, text: str = "", work: float | None = None
+    ) -> None:
         """Show that more of a task is done; see :meth:`update`."""
-        self.update(task, int(self._live.tasks[task].completed) + by, text)
+        done = int(self._live.tasks[task].completed) + by
+        self.update(task, done, text, self._work[task][0] + (by if work is None else work))
 
     def describe(self, task: rich_progress.TaskID, description: str) -> None:
         """Change the description of a task."""
@@ -151,37 +182,65 @@ class Progress:
         self._console.print(printable(message), soft_wrap=True)
 
 
+#: Function to which an operation reports how many of all of its parts are done.
+type Report = Callable[[float, float], None]
+
+#: Where the operation that is waited for reports, if there is one.
+_outer: list[Report] = []
+
+
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show that an operation is in progress of which no parts can be counted.
+def waiting(what: str) -> Iterator[Report]:
+    """Show that an operation is in progress, and the time left if it reports its parts.
 
     On a terminal, this is an animated line. Otherwise, a line is printed if the operation takes
-    longer than `NOTICEABLE` seconds, then another every half minute, with the elapsed time.
+    longer than `NOTICEABLE` seconds, then another every half minute, with the elapsed time. In an
+    operation that is waited for already, parts are reported there.
 
     Parameters
     ----------
     what : str
         Description of the operation, such as "Compiling the sampler".
-    """
-    console = Screen(stderr=True, highlight=False)
-    if console.is_terminal:
-        with console.status(f"{what} ..."):
-            yield
-        return
-    over = Event()
 
-    def report() -> None:
-        began, pause = monotonic(), NOTICEABLE
+    Yields
+    ------
+    callable
+        Function of how many parts are done, and of how many.
+    """
+    if _outer:
+        yield _outer[-1]
+        return
+    console, over = Screen(stderr=True, highlight=False), Event()
+    began, pace, left = monotonic(), Pace(), ""
+
+    def line() -> str:
+        seconds = monotonic() - began
+        so_far = "" if seconds < BETWEEN_LINES else f"{seconds:.0f} s so far"
+        return f"{what} ... {', '.join(filter(None, (so_far, left)))}".rstrip()
+
+    def lines() -> None:
+        pause = NOTICEABLE
         while not over.wait(pause):
-            seconds = monotonic() - began
-            elapsed = "" if seconds < BETWEEN_LINES else f" {seconds:.0f} s so far"
-            console.print(f"{what} ...{elapsed}", markup=False, soft_wrap=True)
+            console.print(line(), markup=False, soft_wrap=True)
             pause = BETWEEN_LINES
 
-    thread = Thread(target=report, daemon=True)
-    thread.start()
+    status = console.status(f"{what} ...") if console.is_terminal else None
+
+    def report(done: float, total: float) -> None:
+        nonlocal left
+        left = pace.left(done, total)
+        if status is not None:
+            status.update(line())
+
+    thread = Thread(target=lines, daemon=True)
+    _outer.append(report)
     try:
-        yield
+        with nullcontext() if status is None else status:
+            if status is None:
+                thread.start()
+            yield report
     finally:
+        _outer.pop()
         over.set()
-        thread.join()
+        if status is None:
+            thread.join()

@@ -18,10 +18,11 @@ from scipy.special import log_ndtr
 
 from kem_pymc._system.files import STRICT
 from kem_pymc._system.folder import RunFolder
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
-from kem_pymc.data.validation import LARGEST, check_whole, number_array
+from kem_pymc.data.validation import LARGEST, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.posterior import Process
@@ -81,6 +82,7 @@ class Round(NamedTuple):
     value: float
 
 
+@checked
 def exploration(
     t: int,
     *,
@@ -114,6 +116,13 @@ def exploration(
     delta : float
         Probability with which the bound on the regret may fail.
     """
+    number = 1 if points is None else points
+    check_whole(t=t, points=number, components=components, dimension=dimension)
+    if not (0 < delta < 1 and width > 0 and all(number > 0 for number in smoothness)):
+        raise InputError(
+            f"delta is {delta}, width {width} and smoothness {smoothness}. Give a delta between 0 "
+            "and 1, and a positive width and two positive numbers."
+        )
     if points is not None:
         return 2 * math.log(points * components * t**2 * math.pi**2 / (6 * delta))
     a, b = smoothness
@@ -122,6 +131,7 @@ def exploration(
     return first + 2 * dimension * math.log(max(spread, 1.0))
 
 
+@checked
 class Bandit:
     """Decisions in rounds, by D-GPUCB and the policies that it is compared with.
 
@@ -193,7 +203,7 @@ class Bandit:
         ):
             if not (isinstance(value, str) and value in choices):
                 raise InputError(f"There is no {name} {value!r}. Use one of {', '.join(choices)}.")
-        check_whole(0, seed=seed)
+        check_seed(seed=seed)
         real = isinstance(delta, Real) and isinstance(scale, Real)
         if not (real and 0 < delta < 1 and 0 < scale <= LARGEST):
             raise InputError(

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from pandas.api.types import is_list_like
 from scipy.stats import qmc
 
-from kem_pymc.data.validation import check_whole, filled, number_array
+from kem_pymc._system.options import check_seed, check_whole, checked
+from kem_pymc.data.validation import filled, number_array
 from kem_pymc.errors import InputError
 
 #: A known weight: a number, or a function of points (m, D) with values (m,).
@@ -38,11 +39,13 @@ class Weighted:
     def __init__(self, weights: int | Sequence[Weight]) -> None:
         given: Any = weights
         if isinstance(weights, int | np.integer):
+            check_whole(weights=weights)
             given = [1.0] * int(weights)
-        if not is_list_like(given) or not len(given):
+        given = [*given] if is_list_like(given) else []
+        if not given:
             raise InputError(f"The weights are {weights}. Give one finite number or function each.")
         number_array("weights", [w for w in given if not callable(w)])
-        self._weights = list(given)
+        self._weights = given
 
     @property
     def count(self) -> int:
@@ -83,6 +86,7 @@ class Weighted:
         return (g * means).sum(axis=1), (g**2 * variances).sum(axis=1)
 
 
+@checked
 class Nonlinear:
     """The objective ``f(x) = g(f_1(x), ..., f_J(x))`` with bounded derivatives (definition 2).
 
@@ -195,6 +199,7 @@ class Propagated(Nonlinear):
 type Objective = Weighted | Nonlinear
 
 
+@checked
 def sampled_bounds(
     g: Callable[..., Any], low: npt.ArrayLike, high: npt.ArrayLike, seed: int = 0
 ) -> np.ndarray:
@@ -217,6 +222,7 @@ def sampled_bounds(
     InputError
         If the box is empty, or g isn't finite somewhere.
     """
+    check_seed(seed=seed)
     low, high = (np.atleast_1d(number_array("ends of the box", ends)) for ends in (low, high))
     if low.shape != high.shape or not (low < high).all():
         raise InputError(f"The box from {low} to {high} is empty. Give larger upper ends.")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.options import checked
 from kem_pymc.bandits.objective import Objective, Weighted
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
@@ -17,6 +18,7 @@ type Component = Process | Sequence[Process]
 type Moments = tuple[np.ndarray, np.ndarray]
 
 
+@checked
 class ComposedProcess:
     """The Gaussian process of a weighted sum of independent ones.
 
@@ -61,6 +63,7 @@ class ComposedProcess:
         return np.column_stack([getattr(process, name)(x) for process in self.processes])
 
 
+@checked
 class DecomposedPosterior:
     """Posteriors of the components, and what follows for the objective (algorithms 2 and 4).
 

@@ -69,10 +69,14 @@ class _Kem(TyperGroup):
             try:
                 _check_folder()
                 return super().invoke(ctx)
-            except KeyboardInterrupt:
-                screen.warn("Interrupted before the command was complete.")
-                raise typer.Exit(130) from None
-            except Exception as error:
+            except (KeyboardInterrupt, Exception) as error:
+                # Ctrl-C within compiled code is the cause of another error.
+                if isinstance(error, KeyboardInterrupt) or (
+                    isinstance(error, SystemError)
+                    and isinstance(error.__cause__, KeyboardInterrupt)
+                ):
+                    screen.warn("Interrupted before the command was complete.")
+                    raise typer.Exit(130) from None
                 if isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                     raise  # typer handles these
                 if debug:

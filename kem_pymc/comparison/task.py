@@ -104,7 +104,7 @@ class ComparisonTask:
         shared = None
         if method.shared:
             data = scaling.apply(pilot)
-            shared = cached(data.digest(), lambda: learn_shared(data))
+            shared = cached(data.digest(), lambda: learn_shared(data, progress=False))
             priors = method.priors(study.priors, pool, shared.unexplained)
         training = Training(pilot, pool, priors, scaling, shared, self.scale.sampling, self.seed)
         self.learn(training, plain)

@@ -8,6 +8,7 @@ steps end.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from math import inf
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Self
 
@@ -16,10 +17,11 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_list_like
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
+from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc.data.cells import Kind, Scope, escaped
 from kem_pymc.data.columns import Columns, check_levels, feature_columns
 from kem_pymc.data.table import user_points
-from kem_pymc.data.validation import check_ends, check_points, check_whole, frozen, is_text
+from kem_pymc.data.validation import check_ends, check_points, frozen, is_text
 from kem_pymc.errors import InputError
 
 #: Largest numbers of columns and users in the display of a cohort.
@@ -393,6 +395,8 @@ class Cohort(Displayed):
                 f"Fraction {fraction} of {self.n_users} users leaves one part empty. "
                 "Choose a fraction that leaves at least one user in each part."
             )
+        if not isinstance(rng, np.random.Generator):
+            check_seed(rng=rng)
         shuffled = np.random.default_rng(rng).permutation(self.n_users)
         return Split(self._take(sorted(shuffled[:pilot])), self._take(sorted(shuffled[pilot:])))
 
@@ -404,7 +408,7 @@ class Cohort(Displayed):
         InputError
             If `time_steps` is less than 1.
         """
-        check_whole(time_steps=time_steps)
+        check_whole(1, inf, time_steps=time_steps)
         return self._cut(tuple(ends[:time_steps] for ends in self.ends))
 
     def at(self, time_step: int) -> Self:

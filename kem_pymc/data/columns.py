@@ -15,9 +15,10 @@ import pandas as pd
 from pandas.api import types as dtypes
 
 from kem_pymc._system.display import some
+from kem_pymc._system.options import check_choice
 from kem_pymc.data import cells
 from kem_pymc.data.cells import Cells, Scope
-from kem_pymc.data.validation import check_choice, is_text
+from kem_pymc.data.validation import is_text
 from kem_pymc.errors import InputError, Problems
 
 #: Usual names of columns of row numbers or ids; the values are checked as well.

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.data.cells import Kind
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
@@ -24,6 +25,7 @@ TIMES: tuple[Kind, ...] = ("numbers", "dates", "durations")
 SHARED = re.compile(r"[A-Z]+(?P<dimension>\d+)@\d+\.(?P<kind>\w+)")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """Linear scaling of inputs and targets, with an optional transform of the target.
@@ -79,6 +81,7 @@ class Scaling:
     @classmethod
     def identity(cls, dimension: int) -> Self:
         """Return the scaling that changes nothing, for D = `dimension` features."""
+        check_whole(dimension=dimension)
         return cls(np.zeros(dimension), np.ones(dimension), 0.0, 1.0)
 
     @classmethod

@@ -15,10 +15,11 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from kem_pymc._system.display import some
+from kem_pymc._system.options import check_choice
 from kem_pymc.data.cells import Cells, Role, days, place
 from kem_pymc.data.columns import Columns
 from kem_pymc.data.leaks import doubles, known_at_end
-from kem_pymc.data.validation import LARGEST, LEAST_SPREAD, check_choice
+from kem_pymc.data.validation import LARGEST, LEAST_SPREAD
 from kem_pymc.errors import DataWarning, InputError, Problems
 
 #: Share of other users who have a planned time, and of rows at times that are shared.

@@ -1,8 +1,6 @@
 """Input validation of arrays, before anything is computed from them."""
 
-from collections.abc import Hashable, Sequence
-from numbers import Integral
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 import numpy.typing as npt
@@ -80,8 +78,8 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
     """
     try:
         given = np.ma.array(values)
-    except ValueError as error:
-        raise InputError(f"The {name} have rows of unequal length. Give an array.") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The {name} aren't a regular array ({error}). Give an array.") from error
     if given.dtype.kind not in "biuf":  # strings of digits would convert without complaint
         raise InputError(f"The {name} aren't all numbers. Give an array of real numbers.")
     array = filled(given)
@@ -117,35 +115,6 @@ def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> np.ndarr
     array = np.array(values, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
-
-
-def check_whole(at_least: int = 1, **numbers: Any) -> None:
-    """Check that numbers, by name, are whole and not too small.
-
-    Raises
-    ------
-    InputError
-        If one isn't.
-    """
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not (isinstance(value, Integral) and int(value) >= at_least):
-            raise InputError(f"{name} is {value!r}. Give a whole number of {at_least} or more.")
-
-
-def check_choice(choices: Sequence[str], **options: Any) -> None:
-    """Check that options, by name, are among the choices.
-
-    Raises
-    ------
-    InputError
-        If one isn't.
-    """
-    for name, value in options.items():
-        if not (isinstance(value, str) and value in choices):
-            *some, last = map(repr, choices)
-            raise InputError(
-                f"{{{name}}} is unknown. Give {', '.join(some)} or {last}.", **{name: value}
-            )
 
 
 def is_text(name: object) -> bool:

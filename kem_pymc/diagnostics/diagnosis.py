@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from kem_pymc._system.display import Display, Displayed, Listing, some
+from kem_pymc._system.options import checked
 from kem_pymc.diagnostics import convergence as agreement
 from kem_pymc.diagnostics.convergence import Mode, find_modes
 from kem_pymc.diagnostics.edges import carrying, edge_table
@@ -170,6 +171,7 @@ class Diagnosis(Displayed):
         return facts
 
 
+@checked
 def diagnose(
     idata: "DataTree", planned_chains: int | None = None, *, final: "DataTree | None" = None
 ) -> Diagnosis:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.prediction import arrays_of
 
 if TYPE_CHECKING:
     from kem_pymc.model.evolution_model import EvolutionModel
 
 
+@checked
 def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
     """Return the posterior with a group ``log_prior``, for ``az.psense`` and ``az.psense_summary``.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 ARRAYS = ("structure", "hyperparameters", "noise")
 
 
+@checked
 def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
     """Return the posterior with a group ``log_likelihood`` of every dataset, for ``az.loo``.
 
@@ -75,6 +77,7 @@ def _of_cluster(members: xr.Dataset) -> xr.DataArray:
     )
 
 
+@checked
 def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     """Return the log predictive density of each pilot user's next batch, in every draw.
 

@@ -10,6 +10,7 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, some
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics.quantities import Draws, compositions, parents
@@ -158,6 +159,7 @@ class Representative(Displayed):
         return Display(repr(self), listings=[Listing(tuple(table), rows, forms, more=more)])
 
 
+@checked
 def representative(idata: "DataTree") -> Representative:
     """Return a clustering that represents all draws of a posterior.
 

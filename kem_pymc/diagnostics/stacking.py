@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.prediction import next_batch
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ PRIOR = 1.001
 TOLERANCE, ITERATIONS = 1e-10, 20_000
 
 
+@checked
 def stack(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataArray:
     """Return the weights of chains that best predict pilot users' next batches, in sample.
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, from_to, number, some
+from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions import files
@@ -40,6 +41,7 @@ PARENTS, CHILDREN, LEAST, FEATURES = 6, 5, 0.02, 15
 MESSAGE = 500
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Evolutions(Displayed):
     """Learned evolutions of kernels, from which kernels are selected for new users.

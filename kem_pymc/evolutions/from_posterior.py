@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.options import check_whole
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling, transformed
 from kem_pymc.data.validation import filled
@@ -88,8 +90,7 @@ def read_clusters(
         If a variable is missing, the posterior's candidates aren't those of the pool, `max_draws`
         is below 1, or `weights` isn't one non-negative number for each chain, with a positive sum.
     """
-    if max_draws < 1:
-        raise InputError(f"max_draws={max_draws} keeps no draw. Give 1 or more.")
+    check_whole(1, inf, max_draws=max_draws)
     arrays = {}
     for name in ("assignment", "inclusion", "hyperparameters", "noise"):
         values = _values(idata, name, DATASET)

@@ -11,7 +11,7 @@ a process given observations, and is itself a process.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
@@ -36,6 +36,7 @@ class MeanFunction(Protocol):
         """Return covariances (n, m) of inputs (n, D) and (m, D), without noise."""
 
 
+@runtime_checkable
 class Process(MeanFunction, Protocol):
     """Protocol of Gaussian processes with noisy observations."""
 

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points, filled
@@ -22,6 +23,7 @@ from kem_pymc.kernels.composition import Composition
 STARTS = 12
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
     """A Gaussian process whose kernel is a composition with given hyperparameters.
@@ -79,6 +81,7 @@ class GaussianProcess:
         dimension : int
             Number of inputs D.
         """
+        check_whole(dimension=dimension)
         scaling = Scaling(np.zeros(dimension), np.ones(dimension), mean, 1.0)
         named = Coordinates.alone(composition, dimension).composition
         return cls(named, hyperparameters, noise, scaling)

@@ -17,6 +17,7 @@ from functools import total_ordering
 from typing import TYPE_CHECKING, Self
 
 from kem_pymc._system.display import Display, Displayed, Listing
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import CONST, base_kernel, base_kernels
 
@@ -52,6 +53,7 @@ class Factor:
         return f"{self.base}{self.dimension}{f'@{self.tie}' if self.tie else ''}"
 
     @classmethod
+    @checked
     def parse(cls, text: str) -> Self:
         """Parse a factor from its printed form.
 
@@ -116,11 +118,14 @@ class Candidate:
         return Composition((self,)) + other
 
     @classmethod
+    @checked
     def ard(cls, dimension: int) -> Self:
         """Return the product of SE over all of `dimension` input dimensions (section 6.1)."""
+        check_whole(dimension=dimension)
         return cls(tuple(Factor("SE", d) for d in range(dimension)))
 
     @classmethod
+    @checked
     def parse(cls, text: str, dimension: int | None = None) -> Self:
         """Parse a candidate from its printed form; ``ARD`` needs the input `dimension`.
 
@@ -166,7 +171,8 @@ class Candidate:
 
     def label(self, dimension: int | None = None) -> str:
         """Return the paper's name: as printed, but ``ARD`` for SE over all of the dimensions."""
-        if dimension is not None and dimension > 1 and self == Candidate.ard(dimension):
+        every = dimension is not None and dimension > 1 and len(self.factors) == dimension
+        if every and self == Candidate.ard(len(self.factors)):
             return "ARD"
         return str(self)
 
@@ -239,6 +245,7 @@ class Composition(Displayed):
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
 
     @classmethod
+    @checked
     def parse(cls, text: str, dimension: int | None = None) -> Self:
         """Parse a composition from its printed form, such as ``LIN0 + PER0`` or ``WHITE``.
 
@@ -366,7 +373,9 @@ def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Can
         If one can't be parsed, is outside the dimension, or occurs twice.
     """
     candidates = tuple(Candidate.parse(str(item), dimension) for item in items)
-    for i, candidate in enumerate(candidates):
-        if candidate in candidates[:i]:
+    seen = set[Candidate]()
+    for candidate in candidates:
+        if candidate in seen:
             raise InputError(f"Candidate {candidate} is given twice. Give each candidate once.")
+        seen.add(candidate)
     return candidates

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
+import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, some
 from kem_pymc._system.jit.structs import by_reference
+from kem_pymc._system.options import check_whole, checked, shown
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BUILT_IN, CONST, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (
@@ -49,6 +51,7 @@ class PoolLayout(NamedTuple):
     positive: np.ndarray  # (H,) bool
 
 
+@checked
 class CandidatePool(Displayed):
     """The candidates from which the compositions of a study are built.
 
@@ -67,8 +70,7 @@ class CandidatePool(Displayed):
     """
 
     def __init__(self, candidates: Iterable[str | Candidate], dimension: int = 1) -> None:
-        if dimension < 1:
-            raise InputError(f"A pool can't have dimension {dimension}. Give at least 1.")
+        check_whole(dimension=dimension)
         self.dimension = int(dimension)
         self.candidates = as_candidates(candidates, self.dimension)
         if not self.candidates:
@@ -107,6 +109,7 @@ class CandidatePool(Displayed):
         InputError
             If a base kernel isn't registered.
         """
+        check_whole(dimension=dimension)
         levels = [Candidate() for name in names if name == CONST]
         names = [name for name in names if name != CONST]
         for name in names:
@@ -230,11 +233,13 @@ class CandidatePool(Displayed):
 
     def composition(self, inclusion: np.ndarray) -> Composition:
         """Return the composition with these inclusion indicators (C,)."""
-        return Composition(tuple(self.candidates[i] for i in np.flatnonzero(inclusion)))
+        row = _vector(inclusion, len(self), "inclusion")
+        return Composition(tuple(self.candidates[i] for i in np.flatnonzero(row)))
 
     def active(self, inclusion: np.ndarray) -> np.ndarray:
         """Return which hyperparameters (H,) belong to included candidates, as bool."""
-        return self._uses[np.asarray(inclusion, dtype=bool)].any(axis=0)
+        row = _vector(inclusion, len(self), "inclusion")
+        return self._uses[row.astype(bool)].any(axis=0)
 
     def unconstrained(self, hyperparameters: Mapping[str, float]) -> np.ndarray:
         """Return values by name as a vector (H,) of logs (positive kinds) or values (others).
@@ -262,9 +267,27 @@ class CandidatePool(Displayed):
 
     def named(self, vector: np.ndarray, composition: Composition) -> dict[str, float]:
         """Return, by name, the values of a composition in a vector (H,) of logs or values."""
+        vector = _vector(vector, len(self.hyperparameters), "vector")
         active = self.active(self.inclusion(composition))
         return {
             h.name: float(np.exp(v) if h.positive else v)
             for h, v, on in zip(self.hyperparameters, vector, active, strict=True)
             if on
         }
+
+
+def _vector(values: npt.ArrayLike, size: int, name: str) -> np.ndarray:
+    """Return values as an array (size,).
+
+    Raises
+    ------
+    InputError
+        If they aren't so many numbers.
+    """
+    try:
+        vector = np.asarray(values)
+    except (TypeError, ValueError):  # rows of unequal length, or no array
+        vector = np.array(None)
+    if vector.shape != (size,) or vector.dtype.kind not in "biuf":
+        raise InputError(f"{name} is {shown(values)}. Give {size} numbers or truth values.")
+    return vector

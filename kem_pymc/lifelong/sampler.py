@@ -12,8 +12,8 @@ from zlib import crc32
 import numpy as np
 import xarray as xr
 
+from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong.lbo import LBO
@@ -88,7 +88,7 @@ class StudySampler(BaseSampler):
         seed: int = 0,
         n_startup_trials: int = 5,
     ) -> None:
-        check_whole(0, seed=seed)
+        check_seed(seed=seed)
         check_whole(n_startup_trials=n_startup_trials)
         self.seed, self.n_startup_trials = seed, n_startup_trials
         self.storage = None if storage is None else optuna.storages.get_storage(storage)

@@ -135,9 +135,11 @@ class Adam:
         updates = adam(loss, self.parameters, learning_rate=self._rate)
         # Two moments of each parameter, in their order, then the number of steps.
         *self._moments, self._count = [v for v in updates if v not in self.parameters]
-        self.step = pytensor.function(
-            list(inputs), loss if shown is None else shown, updates=updates
-        )
+        # With fastmath, code that was loaded from a cache differs in bits from compiled code.
+        with pytensor.config.change_flags(numba__fastmath=False):
+            self.step = pytensor.function(
+                list(inputs), loss if shown is None else shown, updates=updates
+            )
 
     def begin(self, values: Sequence[np.ndarray], rate: float) -> None:
         """Set the parameters and the learning rate, and forget earlier steps."""

@@ -6,6 +6,7 @@ process, that of the empty parent composition, and the noise prior doesn't depen
 
 from typing import Any
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
@@ -14,6 +15,7 @@ from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors, default
 
 
+@checked
 def final_model(
     cohort: Cohort, pool: CandidatePool, priors: Priors | None = None, **options: Any
 ) -> EvolutionModel:

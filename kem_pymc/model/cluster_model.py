@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from kem_pymc import priors as prior_tables
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Likelihood = Literal["cumulative", "sequential"]
 
 
+@checked
 class ClusterModel(pm.Model):
     """The hyperparameter posterior of one cluster, as a plain PyMC model.
 

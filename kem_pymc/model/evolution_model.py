@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
+from kem_pymc._system.options import checked
 from kem_pymc.data.categories import check_categories
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
@@ -44,6 +45,9 @@ from kem_pymc.sampler.moves.sweep import CUT, JOINT, Schedule
 
 Feedback = Literal["cut", "joint"]
 
+#: Largest number of inclusion indicators: with their hyperparameters, a draw is about 200 MB.
+MOST_INDICATORS = 5_000_000
+
 #: Names of the model's variables and dimensions, which population parameters may not have.
 VARIABLES = (
     *("structure", "hyperparameters", "noise", "targets", "concentration"),
@@ -52,6 +56,7 @@ VARIABLES = (
 )
 
 
+@checked
 class EvolutionModel(pm.Model):
     """The Kernel Evolution Model of a pilot cohort (paper, section 5.2).
 
@@ -106,9 +111,10 @@ class EvolutionModel(pm.Model):
     Raises
     ------
     InputError
-        If dimensions disagree, a number is out of range, an option is unknown, `shared` hasn't been
-        learned yet, the schedule is for the other target, or population parameters of the priors
-        have the name of another variable or two different priors.
+        If dimensions disagree, a number is out of range, an option is unknown, there are too many
+        candidates for so many users and time steps, `shared` hasn't been learned yet, the schedule
+        is for the other target, or population parameters of the priors have the name of another
+        variable or two different priors.
     """
 
     def __init__(
@@ -169,6 +175,7 @@ class EvolutionModel(pm.Model):
         *,
         scaling: Scaling | None = None,
         shared: FixedMean | Sequence[str] | str = "auto",
+        progress: bool = True,
         **options: Any,
     ) -> Self:
         """Learn what pilot users share, and return the model of what is left to explain.
@@ -183,6 +190,8 @@ class EvolutionModel(pm.Model):
             users share nothing, whichever predicts each pilot user best given all others. A
             user-defined mean and covariance, for instance PyMC functions, are given as
             :class:`kem_pymc.FixedMean`. See :func:`kem_pymc.learn_shared`.
+        progress : bool
+            Whether to show on the error stream that learning goes on, and the time left.
 
         Returns
         -------
@@ -196,7 +205,7 @@ class EvolutionModel(pm.Model):
         _check_pool(cohort, pool)
         table = prior_tables.default(pool) if priors is None else priors
         scaling = scaling_for(cohort, table) if scaling is None else scaling
-        part = learn_shared(scaling.apply(cohort), shared)
+        part = learn_shared(scaling.apply(cohort), shared, progress=progress)
         return cls(cohort, pool, priors, scaling=scaling, shared=part, **options)
 
     def register_rv(self, rv_var: Any, name: str, **options: Any) -> Any:
@@ -342,6 +351,15 @@ def _check_pool(cohort: Cohort, pool: CandidatePool) -> None:
         raise InputError(
             f"The cohort has {cohort.dimension} features, but the candidate pool has "
             f"{pool.dimension} dimensions. Make a pool with one dimension for each feature."
+        )
+    datasets = cohort.n_users * cohort.max_steps
+    if datasets * len(pool) > MOST_INDICATORS:
+        raise InputError(
+            f"{len(pool)} candidates for {cohort.n_users} users with {cohort.max_steps} time steps "
+            f"are {datasets * len(pool)} indicators per draw, more than {MOST_INDICATORS}. Give "
+            "fewer candidates (fewer {features}, or no {interactions}), users or time steps.",
+            features=...,
+            interactions=...,
         )
     check_categories(pool, cohort)
 

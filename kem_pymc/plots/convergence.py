@@ -1,6 +1,7 @@
 """Convergence plots: traces and rank plots by ArviZ, and edge probabilities by chain."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.diagnostics.edges import edge_table
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
@@ -26,6 +28,7 @@ ROW = 0.3
 CHAIN = "chain "
 
 
+@checked
 def traces(idata: "DataTree") -> "PlotCollection":
     """Draw traces and rank plots of the log joint density and the number of clusters.
 
@@ -89,6 +92,7 @@ def _looks(chains: int) -> list[tuple[str, str]]:
     return [*style.LINES[:-2], *[(style.MUTED, "o")] * chains][:chains]
 
 
+@checked
 def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = None) -> Axes:
     """Draw the probability of each evolution with its 90 % interval, and its mean in each chain.
 
@@ -114,8 +118,7 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
     InputError
         If `idata` isn't such a posterior, or `max_edges` is below 1.
     """
-    if max_edges < 1:
-        raise InputError(f"max_edges={max_edges} is below 1. Give 1 or more.")
+    check_whole(1, inf, max_edges=max_edges)
     draws = Draws.of(idata)
     table, features = edge_table(draws).head(max_edges), draws.settings["features"]
     names = [_name(row.parent, row.child, features) for row in table.itertuples()]

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
@@ -26,6 +27,7 @@ CROSSES: style.Style = {
 type Truth = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
+@checked
 def predictions(
     selection: Selection,
     *,
@@ -97,6 +99,7 @@ def predictions(
     return style.tidy(ax)
 
 
+@checked
 def few_and_many(
     selections: Sequence[Selection] | Mapping[str, Sequence[Selection]],
     *,

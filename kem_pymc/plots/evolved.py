@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kem_pymc._system.options import checked
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, column_of, draw_band, points_of, section
 from kem_pymc.search.evocov.fitting import coordinates_of
@@ -13,6 +14,7 @@ from kem_pymc.search.evocov.tape import lower
 COARSE, DRAWS = 100, 4
 
 
+@checked
 def evolved_kernel(
     selection: EvolvedSelection,
     *,

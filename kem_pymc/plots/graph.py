@@ -12,6 +12,7 @@ from matplotlib.patches import BoxStyle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 from matplotlib.transforms import Bbox
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.children import Child
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -79,6 +80,7 @@ class _Drawing(NamedTuple):
         return float(min(across / pixels, down / pixels, 1.0))
 
 
+@checked
 def evolution_graph(
     evolutions: Evolutions,
     *,

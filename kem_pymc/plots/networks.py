@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
+from kem_pymc._system.options import checked
 from kem_pymc.plots import style
 
 if TYPE_CHECKING:
     from xarray import Dataset
 
 
+@checked
 def networks(used: "Dataset", *, ax: Axes | None = None) -> Axes:
     """Draw the weight of every network in every task, after the task's last point.
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES
@@ -18,6 +19,7 @@ COLUMNS = 3
 THIN, THICK = 1.2, 3.0
 
 
+@checked
 def online_predictions(
     table: pd.DataFrame,
     *,

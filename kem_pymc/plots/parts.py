@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.categories import CAT
 from kem_pymc.gp.prediction import Component
 from kem_pymc.kernels.composition import Candidate
@@ -18,6 +19,7 @@ from kem_pymc.selection.selection import Selection
 COARSE, COLUMNS = 60, 3
 
 
+@checked
 def components(
     selection: Selection,
     *,

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from kem_pymc._system.options import checked
 from kem_pymc.plots import style
 from kem_pymc.population.posterior import EVERYBODY, Over, PopulationPosterior
 
@@ -15,6 +16,7 @@ MOST_USERS = 40
 COLOURS = (*style.PALETTE[:3], *style.PALETTE[4:])
 
 
+@checked
 def mean_curves(
     posterior: PopulationPosterior,
     by: str | None = None,
@@ -71,6 +73,7 @@ def mean_curves(
     return style.tidy(ax)
 
 
+@checked
 def comparisons(
     posterior: PopulationPosterior,
     variable: str,
@@ -112,6 +115,7 @@ def comparisons(
     return panels
 
 
+@checked
 def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = None) -> np.ndarray:
     """Draw each user's deviations from what users share, with 95 % intervals, the largest on top.
 
@@ -148,6 +152,7 @@ def deviations(posterior: PopulationPosterior, *, figure: style.Panel | None = N
     return panels
 
 
+@checked
 def variance_shares(posterior: PopulationPosterior, *, ax: Axes | None = None) -> Axes:
     """Draw shares of the targets' variance as bars with 95 % intervals.
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.diagnostics.representative import shared_clusters
 from kem_pymc.errors import InputError
@@ -28,6 +29,7 @@ WRITTEN = 12
 DRAWN, TICKED, WIDEST = 30, 40, 9.0
 
 
+@checked
 def inclusion(
     idata: "DataTree",
     user: Hashable | None = None,
@@ -115,6 +117,7 @@ def inclusion(
     return ax
 
 
+@checked
 def co_clustering(
     idata: "DataTree",
     *,

@@ -7,6 +7,7 @@ from matplotlib.ticker import MaxNLocator
 from pandas.api.types import is_numeric_dtype
 from scipy.stats import t as student
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
 
@@ -14,6 +15,7 @@ from kem_pymc.plots import style
 DODGE = 0.3
 
 
+@checked
 def log_likelihood(
     table: pd.DataFrame,
     *,

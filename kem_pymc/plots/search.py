@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from kem_pymc._system.options import checked
 from kem_pymc.plots import style
 from kem_pymc.search.result import SCORES, SearchResult
 
 
+@checked
 def search_path(
     results: SearchResult | Mapping[str, SearchResult], *, ax: Axes | None = None
 ) -> Axes:

@@ -8,7 +8,7 @@ least 3 against white. Colour is never the only cue: tiles have letters as well,
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
 from matplotlib.textpath import text_to_path
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
@@ -52,6 +53,7 @@ SHADES = LinearSegmentedColormap.from_list(
 ).with_extremes(bad="#eeeeee")
 
 
+@runtime_checkable
 class Named(Protocol):
     """Object with the names of a study's columns, such as a Cohort or Evolutions."""
 
@@ -62,6 +64,7 @@ class Named(Protocol):
     def target(self) -> str: ...
 
 
+@checked
 def composition_colours(
     compositions: Evolutions | Iterable[Composition | str],
 ) -> dict[str, str]:

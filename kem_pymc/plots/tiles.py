@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import zip_longest
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from xarray import DataTree
 
+from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.diagnostics.representative import modes
 from kem_pymc.errors import InputError
@@ -17,9 +19,6 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 from kem_pymc.selection.selection import Selection
-
-if TYPE_CHECKING:
-    from xarray import DataTree
 
 type Step = Selection | Composition | str
 type Source = DataTree | Mapping[Hashable, Sequence[Step]] | Sequence[Step]
@@ -30,6 +29,7 @@ NAMED, LETTER, CELL, TALLEST = 0.09, 0.13, 0.27, 9.0
 NOTE = "The most probable compositions; a tile's area is the probability."
 
 
+@checked
 def trajectories(
     source: Source,
     *,

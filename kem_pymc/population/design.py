@@ -285,10 +285,16 @@ class Design:
         InputError
             If there is none.
         """
-        by_name = {feature.name: feature for feature in self.features}
-        if name not in by_name:
-            raise InputError(f"There is no feature {name!r}. Use one of {', '.join(by_name)}.")
-        return by_name[name]
+        if name not in self._numbers:
+            raise InputError(
+                f"There is no feature {name!r}. Use one of {', '.join(self._numbers)}."
+            )
+        return self.features[self._numbers[name]]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Numbers of the features by name."""
+        return {feature.name: number for number, feature in enumerate(self.features)}
 
     def category(self, name: str) -> Feature:
         """Return a feature with categories; raise an `InputError` if it has numbers."""
@@ -317,10 +323,9 @@ class Design:
 
     def feature_columns(self, term: Term, x: np.ndarray) -> np.ndarray:
         """Return the columns (n, p) of a term's features, without its smooth function."""
-        names = [feature.name for feature in self.features]
         out = np.ones((len(x), 1))
         for name in term.features:
-            out = _products(out, self.feature(name).columns(x[:, names.index(name)]))
+            out = _products(out, self.feature(name).columns(x[:, self._numbers[name]]))
         return out
 
     def smooth_columns(self, term: Term, places: np.ndarray) -> np.ndarray:
@@ -330,8 +335,7 @@ class Design:
 
     def places(self, term: Term, x: np.ndarray) -> np.ndarray:
         """Return the values (n, d) of a smooth term's features, in halves of their ranges."""
-        names = [feature.name for feature in self.features]
-        every = ((self.feature(name), x[:, names.index(name)]) for name in term.smooth)
+        every = ((self.feature(name), x[:, self._numbers[name]]) for name in term.smooth)
         return np.column_stack([feature.from_middle(values) for feature, values in every])
 
     def with_lengthscales(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
@@ -35,6 +36,7 @@ TOLERANCE = 0.01
 FELT = 1e-7
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FixedMean:
     """A mean process that is given, not learned.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
 
+#: Smallest number of draws; fewer have no covariance.
+LEAST_DRAWS = 20
+
 #: Starting values of all sds and amplitudes, and those of lengthscales.
 STARTS, LENGTHSCALES = (0.4, 0.1, 0.8), (0.8, 0.2)
 
@@ -49,6 +53,7 @@ STARTS, LENGTHSCALES = (0.4, 0.1, 0.8), (0.8, 0.2)
 LEAST_NOISE = 1e-5
 
 
+@checked
 class PopulationModel(pm.Model):
     """What users share and how they differ: a linear mixed model with smooth functions.
 
@@ -212,6 +217,8 @@ class PopulationModel(pm.Model):
             If k-hat of its weights is above 0.7, or few draws have most of the weight, a warning
             says so.
         """
+        check_whole(LEAST_DRAWS, draws=draws)
+        check_seed(seed=seed)
         weighted = self._sample(self.products, draws, np.random.default_rng(seed))
         posterior = self._posterior(weighted)
         if posterior.caution:
@@ -239,6 +246,8 @@ class PopulationModel(pm.Model):
 
     def fit_without(self, user: int, draws: int = DRAWS) -> PopulationPosterior:
         """Return the posterior given all users except one, by index, by importance sampling."""
+        check_whole(0, self.cohort.n_users - 1, user=user)
+        check_whole(LEAST_DRAWS, draws=draws)
         others = self.products.take(np.arange(self.cohort.n_users) != user)
         rng = np.random.default_rng(user)
         return self._posterior(self._sample(others, draws, rng), user)

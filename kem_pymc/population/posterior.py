@@ -12,6 +12,7 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.special import logsumexp
 
 from kem_pymc._system.display import number
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
@@ -53,6 +54,7 @@ COLUMNS = {
 type Over = str | Mapping[str, Sequence[float]]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class PopulationPosterior:
     """The posterior of a :class:`~kem_pymc.PopulationModel`.
@@ -375,6 +377,7 @@ class PopulationPosterior:
         pareto_k : float
             k-hat of the weights of this posterior's draws.
         """
+        check_whole(0, self.model.cohort.n_users - 1, user=user)
         others = self._with(left_out=user)
         of_user = self.log_likelihood - others.log_likelihood
         with np.errstate(divide="ignore"):  # of weights that are zero

@@ -1,11 +1,15 @@
 """What users share, as kernels of their own functions need it: for each user without that user."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from kem_pymc._system.display import some
+from kem_pymc._system.options import checked
+from kem_pymc._system.progress import Report, waiting
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
@@ -28,6 +32,9 @@ DRAWS = 400
 #: Largest number of features with numbers of which each has a personal line, or a smooth function
 #: of its own. More would have too many hyperparameters for importance sampling.
 LINES = 3
+
+#: Largest number of features of a smooth function that are named.
+NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +103,14 @@ class SharedPart:
         }
 
 
+@checked
 @one_blas_thread()
 def learn_shared(
     cohort: Cohort,
     shared: FixedMean | Sequence[str] | str | Literal["auto"] = "auto",
     *,
     seed: int = 0,
+    progress: bool = True,
 ) -> SharedPart:
     """Learn what the users of a cohort share, or use a given mean process.
 
@@ -124,6 +133,8 @@ def learn_shared(
         one text ("day + s(day)"), or a mean and a covariance that aren't learned.
     seed : int
         Seed of the random number generators.
+    progress : bool
+        Whether to show on the error stream that this goes on, and the time left.
 
     Returns
     -------
@@ -151,16 +162,37 @@ def learn_shared(
         name = shared if isinstance(shared, str) and shared in named else "given"
         named = {name: named[name] if name in named else _terms(shared)}
     own = personal_terms(cohort)
+    waited = waiting("Learning what users share") if progress else nullcontext(lambda *_: None)
+    with waited as report:
+        return _learned(cohort, named, own, seed, report)
+
+
+def _learned(
+    cohort: Cohort,
+    named: Mapping[str, tuple[str, ...]],
+    own: tuple[str, ...],
+    seed: int,
+    report: Report,
+) -> SharedPart:
+    """Fit the named choices of shared terms with the same personal ones; return the best part.
+
+    Per user, all choices and the result of the best one are reported as the same work.
+    """
     posteriors, scores, others = {}, {}, {}
     lengthscales: dict[str, np.ndarray] = {}
-    for name, terms in reversed(named.items()):  # the richest model finds lengthscales for all
+    total = (len(named) + 1) * cohort.n_users
+    for place, (name, terms) in enumerate(reversed([*named.items()])):
+        # The richest model is the first, and finds lengthscales for all.
         known = {*terms, *(OWN + n for n in own)} & lengthscales.keys()
         model = PopulationModel(
             cohort, terms, own, lengthscales={n: lengthscales[n] for n in known}
         )
         posterior = model.fit(draws=DRAWS, seed=seed)
         lengthscales |= model.lengthscales
-        left_out = [posterior.without(user) for user in range(cohort.n_users)]
+        left_out = []
+        for user in range(cohort.n_users):
+            report(place * cohort.n_users + user, total)
+            left_out.append(posterior.without(user))
         posteriors[name] = posterior
         others[name] = [other for other, _, _ in left_out]
         scores[name] = np.array([log_density for _, log_density, _ in left_out])
@@ -168,7 +200,8 @@ def learn_shared(
     totals = {name: float(values.sum()) for name, values in scores.items()}
     best = max(totals, key=lambda name: totals[name] + (GAIN if name == "nothing" else 0.0))
     without, process = [], mean_process(posteriors[best])
-    for other in others[best]:
+    for user, other in enumerate(others[best]):
+        report(len(named) * cohort.n_users + user, total)
         without.append(mean_process(other))
         other.forget()
     posteriors[best].forget()
@@ -196,7 +229,9 @@ def _alone(cohort: Cohort) -> SharedPart:
 
 def _words(term: Term) -> str:
     """Return a term in words."""
-    smooth, groups = " and ".join(term.smooth), list(term.features)
+    few = len(term.smooth) <= NAMED
+    smooth = " and ".join(term.smooth) if few else some(term.smooth, NAMED)
+    groups = list(term.features)
     what = f"a smooth function of {smooth}" if smooth else f"the effect of {groups.pop(0)}"
     return what + (f" for each {' and '.join(groups)}" if groups else "")
 

@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 import pymc as pm
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.noise import SameNoise, noise_by_size
@@ -46,6 +47,7 @@ ADDITIONS = 1.0
 NOISE, AMPLITUDE = (-1.5, 1.2), (-0.7, 1.5)
 
 
+@checked
 def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
     """Return the default priors, for features in [0, 1] and standardised targets.
 

@@ -24,6 +24,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc._system.display import Display, Displayed, Listing
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.kernels.base import base_kernels
@@ -54,6 +55,7 @@ from kem_pymc.priors.population import (
 FIELDS = ("noise", "noise_without_parent", "stay", "scaling", "noise_floor")
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Priors(Displayed):
     """Table of all priors of a study.
@@ -412,8 +414,18 @@ class Priors(Displayed):
         Raises
         ------
         InputError
-            If an entry was stored as text only.
+            If an entry was stored as text only, or is missing.
         """
+        for name in (
+            "hyperparameters",
+            "noise",
+            "noise_without_parent",
+            "stay",
+            "enter",
+            "scaling",
+        ):
+            if name not in data:
+                raise InputError(f"The priors have no {name}. Give what `to_dict` returned.")
         population = {
             name: population_parameter(name, from_data(prior))
             for name, prior in data.get("population", {}).items()

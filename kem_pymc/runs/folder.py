@@ -11,7 +11,7 @@ import numpy as np
 from annotated_types import Le, MaxLen, MinLen
 
 from kem_pymc._system.files import locked, read_part_of_run, write_atomically
-from kem_pymc.data.validation import check_whole
+from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.runs.fingerprint import differences
 from kem_pymc.runs.storage import ChainFiles
@@ -57,8 +57,10 @@ class Plan:
     chunk: int
 
     def __post_init__(self) -> None:
-        check_whole(draws=self.draws, chains=self.chains, chunk=self.chunk)
-        check_whole(0, tune=self.tune, random_seed=self.random_seed)
+        check_whole(1, LONGEST, draws=self.draws, chunk=self.chunk)
+        check_whole(0, LONGEST, tune=self.tune)
+        check_whole(1, CHAINS, chains=self.chains)
+        check_seed(random_seed=self.random_seed)
         for name, value in asdict(self).items():
             object.__setattr__(self, name, int(value))
 

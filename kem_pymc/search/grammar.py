@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
@@ -75,6 +76,7 @@ def _change(products: Products, factor: Factor) -> Iterator[Products]:
             )
 
 
+@checked
 @dataclass(frozen=True)
 class Grammar:
     """Expressions over base kernels on every input dimension.
@@ -109,8 +111,7 @@ class Grammar:
             from kem_pymc.kernels.changes import register_changes
 
             register_changes()
-        if self.dimension < 1:
-            raise InputError(f"A grammar can't have dimension {self.dimension}. Give at least 1.")
+        check_whole(dimension=self.dimension)
         if not self._used or not {*self._used} <= {*range(self.dimension)}:
             raise InputError(
                 f"The grammar has the dimensions {self.dimensions}. "

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.problem import Prior, normal_prior
@@ -39,6 +40,7 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
 NOISE = (2 * math.log(0.01), 2 * math.sqrt(0.1)), (2 * math.log(0.5), 2.0)
 
 
+@checked
 @dataclass(frozen=True)
 class Hyperpriors:
     """Independent normal priors of coordinates: logs of positive hyperparameters, others as such.
@@ -77,7 +79,8 @@ class Hyperpriors:
         if not self.noise:
             raise InputError("The noise has no prior. Give at least one mean and sd.")
         table = {**DEFAULTS, **self.table}
-        for name, (mean, sd) in [*table.items(), *(("noise", row) for row in self.noise)]:
+        for name, row in [*table.items(), *(("noise", row) for row in self.noise)]:
+            mean, sd = row if len(row) == 2 else (math.nan, math.nan)
             if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
                 raise InputError(
                     f"The prior of {name} has mean {mean} and standard deviation {sd}. "

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
@@ -220,6 +221,7 @@ def weighted[E: Evaluated](evaluations: Sequence[E]) -> list[tuple[E, float]]:
     ]
 
 
+@checked
 def describe(selection: Selection, features: Sequence[str] | None = None) -> pd.DataFrame:
     """Return the components of a selected kernel, with descriptions and shares of variance.
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from kem_pymc._system.executors import Workers
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.progress import Progress
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.distances import DRAWS
@@ -32,6 +32,7 @@ Method = Literal["cks", "boms", "random"]
 BUDGET, STARTS = 40, 3
 
 
+@checked
 def search(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
@@ -205,7 +206,7 @@ def check_options(method: str, criterion: str, seed: int, **numbers: int) -> Non
     if criterion not in criteria:
         raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(criteria)}.")
     check_whole(**numbers)
-    check_whole(0, seed=seed)
+    check_seed(seed=seed)
 
 
 def search_compositions(

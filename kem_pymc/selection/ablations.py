@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
@@ -20,6 +21,7 @@ from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, Selector
 
 
+@checked
 class FinalSelector(KEMSelector):
     """Selector that chooses among the pilot users' final compositions, at every time step.
 
@@ -54,6 +56,7 @@ class FinalSelector(KEMSelector):
         return self._children(source, parent)
 
 
+@checked
 class StratifiedSelector(Selector):
     """Selector that chooses among the pilot users' compositions at a similar number of points.
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.data.categories import number_features, smooth_function
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR
@@ -33,6 +33,7 @@ LENGTHSCALES = (0.1, 0.3, 1.0)
 NOISES = (0.5, 0.05)
 
 
+@checked
 class ARDSelector(PoolSelector):
     """Selector that always uses the product of SE over all dimensions, and only refits its values.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc.data.validation import check_whole
+from kem_pymc._system.options import check_whole, checked
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -40,6 +40,7 @@ NOVELTY = 0.8
 VAGUE_SPREAD = 2.0
 
 
+@checked
 class KEMSelector(PoolSelector):
     """Selector that chooses among the previous composition's children and that composition itself.
 

@@ -1,15 +1,18 @@
 """Online selection for all users of a cohort, and tables of the resulting predictions."""
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from math import inf
+from time import monotonic
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc._system.executors import Workers, in_order, make_executor
+from kem_pymc._system.executors import Workers, make_executor
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError, SelectionWarning
@@ -18,6 +21,9 @@ from kem_pymc.selection.selector import Selector
 
 #: Number of users per task: sending a task and its results costs as much as a selection.
 BLOCK = 10
+
+#: Seconds after which a task ends, and another one goes on with its users.
+LONGEST = 2.0
 
 #: First columns of the table of predictions, before those of the quantiles and the features.
 PREDICTED = ("user", "time_step", "point", "seen", "observed", "mean", "sd")
@@ -33,12 +39,16 @@ QUANTILES = {
 type Trajectories = dict[Hashable, list[Selection]]
 type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 
+#: Points of a user, number of time steps that are done, and the selection at the last of these.
+type _Begun = tuple[Points, int, Selection | None]
 
+
+@checked
 def select_online(
     selector: Selector,
     cohort: Cohort,
     executor: Workers | None = None,
-    callback: Callable[[int], Any] = lambda _: None,
+    callback: Callable[[Sequence[Selection]], Any] = lambda _: None,
 ) -> Trajectories:
     """Select kernels online for every user: at each time step, starting from the one before.
 
@@ -52,7 +62,7 @@ def select_online(
     executor : concurrent.futures.Executor, optional
         Executor of the selections; by default this process. The selections are the same.
     callback : callable
-        Progress callback, called with a number of users when their selections are complete.
+        Progress callback, called with selections every few seconds.
 
     Returns
     -------
@@ -69,12 +79,25 @@ def select_online(
         scaling.check_time(cohort)
     users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
     blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
+    made: list[list[list[Selection]]] = [[[] for _ in block] for block in blocks]
+
+    def rest(number: int, _: Any = None) -> list[_Begun] | None:
+        """Return the users of a block, where they go on; None if all are complete."""
+        before = zip(blocks[number], made[number], strict=True)
+        begun = [(points, len(done), done[-1] if done else None) for points, done in before]
+        return begun if any(done < len(points[2]) for points, done, _ in begun) else None
+
     executor = make_executor(1) if executor is None else make_executor(cluster=executor)
+    tasks = [rest(number) or [] for number in range(len(blocks))]
     function = partial(_select_for_block, selector)
-    done = in_order(executor, function, blocks, lambda block: callback(len(block)))
-    return dict(zip(cohort.users, chain.from_iterable(done), strict=True))
+    for number, found in executor.map_unordered(function, tasks, rest):
+        for done, more in zip(made[number], found, strict=True):
+            done += more
+        callback([*chain.from_iterable(found)])
+    return dict(zip(cohort.users, chain.from_iterable(made), strict=True))
 
 
+@checked
 def predictions(
     trajectories: Trajectories,
     cohort: Cohort,
@@ -156,19 +179,35 @@ def check_names(cohort: Cohort) -> None:
         )
 
 
-def _select_for_block(selector: Selector, block: list[Points]) -> list[list[Selection]]:
-    return [select_online_for_user(selector, points) for points in block]
+def _select_for_block(selector: Selector, block: list[_Begun]) -> list[list[Selection]]:
+    """Return further selections of users: all of them, or those of some seconds, at least one."""
+    until = monotonic() + LONGEST
+    found: list[list[Selection]] = []
+    for begun in block:
+        late = any(found) and monotonic() >= until
+        found.append([] if late else select_online_for_user(selector, *begun, until=until))
+    return found
 
 
-def select_online_for_user(selector: Selector, points: Points) -> list[Selection]:
-    """Return one user's selections at all time steps.
+def select_online_for_user(
+    selector: Selector,
+    points: Points,
+    done: int = 0,
+    previous: Selection | None = None,
+    until: float = inf,
+) -> list[Selection]:
+    """Return one user's selections at all time steps, or of those after `done` until some time.
 
-    `points` are the user's inputs (n, D), targets (n,) and number of points at each step (T,).
+    `points` are the user's inputs (n, D), targets (n,) and number of points at each step (T,);
+    `previous` is the selection at the last time step that is done.
     """
     x, y, ends = points
     selections: list[Selection] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)
-        for n in ends:
-            selections.append(selector.select(x[:n], y[:n], selections[-1] if selections else None))
+        for n in ends[done:]:
+            previous = selector.select(x[:n], y[:n], previous)
+            selections.append(previous)
+            if monotonic() >= until:
+                break
     return selections

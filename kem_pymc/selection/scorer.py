@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kem_pymc.data.validation import check_whole
+from kem_pymc._system.options import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.batched import largest_likelihoods

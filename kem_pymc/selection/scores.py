@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.selection.online import Trajectories
@@ -17,6 +18,7 @@ type ScoreTarget = Literal["next", "truth"]
 LEVELS = (50, 80, 95)
 
 
+@checked
 def scores(
     trajectories: Trajectories, cohort: Cohort, target: ScoreTarget = "next"
 ) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from kem_pymc.selection.selection import Selection
 Previous = Selection | Composition | str | None
 
 
+@runtime_checkable
 class Selector(Protocol):
     """Protocol of a method of selection."""
 

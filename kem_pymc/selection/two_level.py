@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 import numpy as np
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.categories import CAT
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
@@ -21,6 +22,7 @@ from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.selector import PoolSelector, Previous, ScaledPoints
 
 
+@checked
 class TwoLevelSelector(PoolSelector):
     """Selector that predicts with a two-level model fitted to pilot users, without selection.
 

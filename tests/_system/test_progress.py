@@ -42,31 +42,54 @@ def test_times_are_in_words(seconds, words):
 
 def test_no_estimate_before_20_seconds_and_none_from_what_is_only_read(clock):
     """Catches an estimate from draws that a resumed run has already, and one of a slow start."""
-    pace, left = Pace(), []
-    for second, done in ((0, 0), (1, 1), (19, 2), (20, 2), (40, 4), (41, 100)):
-        clock[0] = second
-        left.append(pace.left(done, 100))
-    assert left == ["", "", "", "about 31 minutes left", "about 16 minutes left", ""]
+
+    def lefts(*seen):
+        pace, texts = Pace(), []
+        for clock[0], done in seen:
+            texts.append(pace.left(done, 100))
+        return texts
+
+    read = lefts((0, 0), (1, 1), (19, 2), (20, 2), (40, 4), (60, 6), (61, 100))
+    assert read == [*[""] * 5, "about 16 minutes left", ""]
+    assert (
+        lefts((100, 0), (101, 50), (130, 51), (160, 52), (190, 53))[-1] == "about 24 minutes left"
+    )
+
+
+def test_hours_in_which_a_process_was_suspended_are_no_pace(clock):
+    """Catches 21 hours left for 9 minutes, in which 6 seconds are a step of 1 %."""
     pace = Pace()
-    for second, done in ((100, 0), (101, 50), (130, 51), (160, 52)):
-        clock[0] = second
-        text = pace.left(done, 100)
-    assert text == "about 24 minutes left"
+    for clock[0], done in ((0, 0), (6, 1), (12, 2), (18, 3), (24, 4), (30, 5)):
+        before = pace.left(done, 100)
+    after = []
+    for clock[0], done in ((7230, 6), (7236, 7), (7242, 8)):
+        after.append(pace.left(done, 100))
+    assert before == "about 10 minutes left"
+    assert after == ["", *["about 9 minutes left"] * 2]
+
+
+def test_the_time_left_follows_the_work_not_the_number_of_units(clock, capsys):
+    """The last unit of four is 94 % of the work. Catches 10 seconds left for 6 minutes."""
+    with Progress("units") as bars:
+        task = bars.add("Working", 4, work=100)
+        for clock[0] in (0.0, 10.0, 20.0, 30.0):
+            bars.advance(task, int(clock[0] > 0), work=clock[0] / 10)
+    assert capsys.readouterr().err.splitlines() == ["1 of 4 units"]
+    assert bars._live.tasks[0].fields["text"] == "about 6 minutes left"
 
 
 def test_without_a_terminal_lines_are_apart_and_count_all_tasks(clock, capsys):
-    """40 draws took 32 s, so the 60 others take 48. Catches a pace of one chain alone."""
+    """62 draws took 50 s, so the 38 others take 31. Catches a pace of one chain alone."""
     with Progress("draws") as bars:
         first, second = bars.add("Chain 0", 50), bars.add("Chain 1", 50)
         bars.update(first, 0, "tuning")
-        clock[0] = 32.0
-        bars.update(second, 40, "sampling")
-        clock[0] = 61.0
-        bars.update(second, 45, "sampling")
-    assert capsys.readouterr().err.splitlines() == ["40 of 100 draws, about 50 seconds left"]
+        for clock[0], done in ((9.0, 11), (20.0, 25), (32.0, 40), (50.0, 62)):
+            bars.update(second, done, "sampling")
+    lines = ["25 of 100 draws", "62 of 100 draws, about 30 seconds left"]
+    assert capsys.readouterr().err.splitlines() == lines
     with Progress("users") as bars:
         task = bars.add("Selecting", 3)
-        clock[0] += 31.0
+        clock[0] += 11.0
         bars.advance(task, 2, "[best] so far")
         bars.info("Stopping.")
     lines = capsys.readouterr().err.splitlines()
@@ -110,3 +133,12 @@ def test_without_a_terminal_long_waits_are_reported_in_lines(monkeypatch, capsys
         raise ZeroDivisionError
     sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+def test_waits_in_waits_are_one_line_with_the_time_left_of_their_parts(monkeypatch, clock, capsys):
+    monkeypatch.setattr(progress, "NOTICEABLE", 0.1)
+    with waiting("Reading"), waiting("Learning") as report:
+        for clock[0], done in ((0.0, 0), (20.0, 1), (40.0, 2), (60.0, 3)):
+            report(done, 8)
+        sleep(0.2)
+    assert capsys.readouterr().err.splitlines() == ["Reading ... 60 s so far, about 2 minutes left"]

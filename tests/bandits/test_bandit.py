@@ -333,7 +333,7 @@ def test_a_changed_line_is_refused_or_a_round_that_may_be(played, data):
 def test_options_that_are_refused():
     with pytest.raises(InputError, match="no policy"):
         Bandit(Points(X), COMPONENTS, Weighted(4), "ucb")
-    with pytest.raises(InputError, match="no policy"):
+    with pytest.raises(InputError, match="policy is array"):
         Bandit(Points(X), COMPONENTS, Weighted(4), np.array(["ei", "mpi"]))
     with pytest.raises(InputError, match=r"seed is 1\.5"):
         Bandit(Points(X), COMPONENTS, Weighted(4), seed=1.5)

@@ -18,6 +18,10 @@ from kem_pymc.cli import main as cli
 from kem_pymc.errors import InputError
 from tests.cli.conftest import COLUMNS, refused, table
 
+#: What Ctrl-C becomes if compiled code is running.
+IN_COMPILED_CODE = SystemError("returned a result with an exception set")
+IN_COMPILED_CODE.__cause__ = KeyboardInterrupt()
+
 COMMANDS = typer.main.get_command(cli.app).commands
 
 
@@ -80,6 +84,7 @@ def test_wrong_usage(arguments):
             "be written: [Errno 28] No space left. Make",
         ),
         ((), KeyboardInterrupt(), 130, "Interrupted before the command was complete."),
+        ((), IN_COMPILED_CODE, 130, "Interrupted before the command was complete."),
         (("--debug",), InputError("[bold] data."), 2, "Error [bold] data."),
     ],
 )

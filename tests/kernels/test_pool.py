@@ -71,8 +71,8 @@ class TestFromBase:
     [
         (lambda: CandidatePool.from_base(["SE", "SQ"]), ["'SQ'"]),
         (lambda: CandidatePool([]), ["empty"]),
-        (lambda: CandidatePool(["SE0"], 0), ["dimension 0"]),
-        (lambda: CandidatePool(["SE0"], -1), ["dimension -1"]),
+        (lambda: CandidatePool(["SE0"], 0), ["dimension is 0"]),
+        (lambda: CandidatePool(["SE0"], -1), ["dimension is -1"]),
         (lambda: CandidatePool(["SE1"]), ["SE1"]),  # outside the dimension
         (lambda: CandidatePool(["CONST x SE0"]), ["CONST x SE0", "Write CONST alone"]),
         (lambda: CandidatePool(["ARD", "SE1 x SE0"], 2), ["twice"]),

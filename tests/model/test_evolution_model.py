@@ -8,9 +8,11 @@ import pytest
 from kem_pymc import priors as prior_tables
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model import evolution_model
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.sampler.moves.sweep import JOINT
 from tests.model.conftest import SAMPLING
+from tests.refusals import refused
 from tests.tiny_study import CONCENTRATION
 
 
@@ -118,6 +120,14 @@ def test_bad_arguments(cohort, pool, arguments, message):
 def test_dimensions_must_agree(cohort):
     with pytest.raises(InputError, match="1 features"):
         EvolutionModel(cohort, CandidatePool(["SE0"], dimension=2), shared=None)
+
+
+def test_more_candidates_than_draws_can_hold_are_refused(cohort, pool, monkeypatch):
+    """Before anything is learned: 200 features with interactions had a minute of silence."""
+    monkeypatch.setattr(evolution_model, "MOST_INDICATORS", 26)
+    words = ("3 candidates for 3 users with 3 time steps", "fewer features=", "no interactions=")
+    refused(lambda: EvolutionModel.from_cohort(cohort, pool), *words)
+    refused(lambda: EvolutionModel(cohort, pool), *words)
 
 
 # One cluster as a plain PyMC model.

@@ -132,7 +132,7 @@ def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, t
             add()
     assert "new" not in model.named_vars
     assert len(model.free_RVs) == 6
-    with pytest.raises(InputError, match=r"inclusion probability stay .*Give a number"):
+    with pytest.raises(InputError, match=r"stay is .*Give a number"):
         table.replace(stay=MEDIAN)
     with pytest.raises(InputError, match="concentration"):
         EvolutionModel(model.cohort, model.pool, table, pm.Gamma.dist(2, SPREAD), shared=None)

@@ -1,10 +1,13 @@
 """Whether users share something is seen from how well others predict them."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.population import shared_part
 from kem_pymc.population.model import PopulationModel
 from kem_pymc.population.shared_part import choices, learn_shared, personal_terms
 
@@ -128,9 +131,26 @@ def test_one_user_shares_nothing():
         learn_shared(one, "linear")
 
 
+def test_learning_reports_every_user_of_every_choice(monkeypatch):
+    """Catches minutes of silence with thousands of users, where nothing says how many are left."""
+    reports = []
+
+    @contextmanager
+    def waiting(what):
+        yield lambda done, total: reports.append((what, done, total))
+
+    monkeypatch.setattr(shared_part, "waiting", waiting)
+    cohort = make_cohort(line, users=4)
+    count = (len(choices(cohort)) + 1) * 4
+    learn_shared(cohort, progress=False)
+    assert not reports
+    learn_shared(cohort)
+    assert reports == [("Learning what users share", done, count) for done in range(count)]
+
+
 def test_what_cannot_be_shared_is_refused():
     cohort = make_cohort(alone)
     with pytest.raises(InputError, match="no feature 'night'"):
         learn_shared(cohort, "night")
-    with pytest.raises(InputError, match="shared is a int"):
+    with pytest.raises(InputError, match="shared is 3"):
         learn_shared(cohort, 3)

@@ -120,7 +120,7 @@ class TestRefusals:
         refused(lambda: Grammar(1, ("SQ",)), "'SQ'")
         refused(lambda: Grammar(1, ()), "no base kernels")
         refused(lambda: Grammar(1, ("SE", "SE")), "SE is given twice")
-        refused(lambda: Grammar(0), "dimension 0")
+        refused(lambda: Grammar(0), "dimension is 0")
 
     def test_expressions(self):
         refused(lambda: TWO.parse("PER0"), "PER0 isn't in the grammar", "SE, LIN")

@@ -176,7 +176,7 @@ def test_map_needs_priors(learned):
         ({"fit": "bayes"}, r"no fit 'bayes'\. Use one of pilot, map, ml\."),
         ({"criterion": "dic"}, r"There is no criterion 'dic'\. Use one of posterior, bic, aic"),
         ({"minimum_probability": 1.5}, r"isn't a probability\. Give a number from 0 to 1"),
-        ({"novelty": "0.1"}, r"isn't a probability\. Give a number from 0 to 1"),
+        ({"novelty": "0.1"}, r"novelty is '0\.1'\. Give a number"),
         ({"max_candidates": 0}, r"max_candidates is 0\. Give"),
         ({"runs": 0}, r"runs is 0\. Give"),
         ({"average": 0}, r"average is 0\. Give"),
@@ -199,7 +199,7 @@ def test_unknown_options_are_refused(learned, options, message):
         ([[1.0]], [1.0], "RQ0", r"RQ0 is not in the candidate pool"),
         ([[1.0]], [1.0], "nonsense", r"not a base kernel"),
         ([[1.0]], [1.0], "SE3", r"dimension 3, but the number of dimensions is 1"),
-        ([[1.0]], [1.0], 7, r"previous is a int\. Give"),
+        ([[1.0]], [1.0], 7, r"previous is 7\. Give a Selection"),
     ],
 )
 def test_unusable_input_is_refused(learned, x, y, previous, message):

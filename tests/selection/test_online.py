@@ -7,6 +7,7 @@ import pytest
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection import online
 from kem_pymc.selection.ablations import StratifiedSelector
 from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import KEMSelector
@@ -43,6 +44,22 @@ def test_the_table_has_the_moments_and_quantiles_of_every_prediction(learned):
         np.testing.assert_allclose(rows["sd_function"], expected.sd_function, rtol=1e-12)
         for name, probability in probabilities.items():
             np.testing.assert_allclose(rows[name], expected.quantile(probability), rtol=1e-10)
+
+
+def test_long_trajectories_are_made_in_parts_which_are_reported(learned, monkeypatch):
+    """Catches users who begin anew in each part, and silence until ten users are complete."""
+    data = [user(8), user(5)]
+    ends = (np.arange(1, 9), np.array([2, 5]))
+    cohort = Cohort(("a", "b"), *map(tuple, zip(*data, strict=True)), ends, ("week",))
+    parts, rows = [], []
+    for longest in (2.0, 0.0):
+        monkeypatch.setattr(online, "LONGEST", longest)
+        parts.append([])
+        made = select_online(KEMSelector(learned), cohort, callback=parts[-1].append)
+        rows.append([[s.to_row() | {"run_time": 0} for s in path] for path in made.values()])
+    assert [[len(found) for found in part] for part in parts] == [[10], [1] * 10]
+    assert rows[0] == rows[1]
+    assert [len(path) for path in rows[0]] == [8, 2]
 
 
 @pytest.mark.parametrize(("pilots", "new"), [("numbers", "dates"), ("dates", "numbers")])

@@ -10,6 +10,7 @@ from typing import Self
 
 import numpy as np
 
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
@@ -68,6 +69,7 @@ class Truth:
         )
 
 
+@checked
 def synthetic(
     users: int = 10,
     time_steps: int = 6,
@@ -113,6 +115,8 @@ def synthetic(
         If a count is below 1, the noise variance is negative or not finite, or the study is
         unknown.
     """
+    if not isinstance(seed, np.random.Generator):
+        check_seed(seed=seed)
     check_counts(
         noise_variance, users=users, time_steps=time_steps, batch=batch, test_points=test_points
     )
@@ -158,9 +162,7 @@ def check_counts(noise_variance: float, **counts: int) -> None:
     InputError
         If a count is below 1, or the noise variance is negative or not finite.
     """
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name}={count} leaves nothing to simulate. Give 1 or more.")
+    check_whole(**counts)
     if not 0 <= noise_variance < np.inf:
         raise InputError(
             f"Noise variance {noise_variance} can't be used. Give a finite number of 0 or more."

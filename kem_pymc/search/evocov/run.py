@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers, make_executor
+from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc._system.progress import Progress
-from kem_pymc.data.validation import check_whole
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
@@ -101,7 +101,7 @@ def evolve(
             "use kem_pymc.search.search with the method 'cks' or 'boms'."
         )
     check_whole(budget=budget, evaluations=evaluations)
-    check_whole(0, seed=seed)
+    check_seed(seed=seed)
     options = {"method": METHOD, "evaluations": evaluations, "seed": seed}
     fitter = Fitter(x, y, evaluations, seed)
     with (

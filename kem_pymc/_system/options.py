@@ -1,0 +1,186 @@
+"""Checks of options: what counts, names and objects given for them may be."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, wraps
+from importlib import import_module
+from itertools import islice
+from math import inf
+from numbers import Integral, Real
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Literal, TypeAliasType, Union, get_args, get_origin
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+
+#: Largest number of what is made, tried or drawn; more would be a slip of the pen.
+MOST = 1_000_000
+
+#: Number of elements of a collection whose kinds are checked.
+LOOKED_AT = 1000
+
+#: Largest number of characters of a value in a message.
+LONGEST = 80
+
+
+def check_whole(at_least: int = 1, at_most: float = MOST, **numbers: Any) -> None:
+    """Check that numbers, by name, are whole, not too small and not too large.
+
+    Raises
+    ------
+    InputError
+        If one isn't.
+    """
+    for name, value in numbers.items():
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not (whole and at_least <= int(value) <= at_most):
+            size = "or more" if whole and int(value) < at_least else f"to {at_most}"
+            raise InputError(f"{name} is {shown(value)}. Give a whole number of {at_least} {size}.")
+
+
+def check_seed(**seeds: Any) -> None:
+    """Check that seeds, by name, are whole numbers of 0 or more; see :func:`check_whole`."""
+    check_whole(0, inf, **seeds)
+
+
+def checked[T: Callable[..., Any]](target: T) -> T:
+    """Check the kinds of arguments by their annotations, as a decorator.
+
+    Of a class, its public methods and its constructor are checked. Numbers, text, collections and
+    objects of classes are told apart; arrays and names that aren't known when the code runs are
+    left to the function.
+
+    Raises
+    ------
+    InputError
+        By the decorated function, if an argument is of another kind.
+    """
+    if isinstance(target, type):
+        for name, member in list(vars(target).items()):
+            if name == "__init__" or not name.startswith("_"):
+                if isinstance(member, classmethod):
+                    setattr(target, name, classmethod(checked(member.__func__)))
+                elif isinstance(member, FunctionType):
+                    setattr(target, name, checked(member))
+        return target
+    signature = inspect.signature(target)
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            given = {}  # Python refuses the call below, and names the arguments
+        for name, value in given.items():
+            parameter = signature.parameters[name]
+            several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            hint = _hint(parameter.annotation, target)
+            if not (several or value is parameter.default or _suits(value, hint)):
+                raise InputError(f"{name} is {shown(value)}. Give {_in_words(hint)}.")
+        return target(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+@cache
+def _hint(annotation: Any, function: FunctionType) -> Any:
+    """Return what an annotation stands for; `Any` if that isn't known when the code runs."""
+    if not isinstance(annotation, str):
+        return Any if annotation is inspect.Parameter.empty else annotation
+    words = re.findall(r"\w+", annotation)
+    known: dict[str, Any] = {}
+    for name in ("kem_pymc", "xarray"):  # names that are imported for type checkers only
+        module = import_module(name)
+        known |= {word: getattr(module, word) for word in words if word in module.__all__}
+    try:
+        return eval(annotation, {**known, **function.__globals__})
+    except NameError:
+        return Any
+
+
+def _suits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of the kind of a type hint."""
+    if isinstance(hint, TypeAliasType):
+        try:
+            return _suits(value, hint.__value__)
+        except NameError:  # of a class that is imported for type checkers only
+            return True
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_suits(value, part) for part in parts)
+    if kind is Literal:
+        return isinstance(value, tuple({type(choice) for choice in parts}))
+    if kind in (None, NoneType):
+        return value is None
+    if not isinstance(kind, type) or kind in (Any, np.ndarray):
+        return True
+    if getattr(kind, "_is_protocol", False):
+        runtime = getattr(kind, "_is_runtime_protocol", False) and "kem_pymc" in kind.__module__
+        return not runtime or isinstance(value, kind)
+    if kind is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, Real) or (isinstance(value, np.ndarray) and not value.ndim)
+    if kind is bool:
+        return isinstance(value, Integral | np.bool_)
+    if kind in (Mapping, dict):
+        return isinstance(value, Mapping)
+    if kind in (tuple, list, Sequence, Iterable):
+        if isinstance(value, str | bytes) or not isinstance(value, Collection | Iterator):
+            return False
+        alike = len(parts) == 1 or ... in parts
+        if not alike or isinstance(value, Iterator):  # which a look would exhaust
+            return True
+        return all(_suits(one, parts[0]) for one in islice(value, LOOKED_AT))
+    return isinstance(value, kind)
+
+
+#: Kinds in words, in messages.
+WORDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "text",
+}
+WORDS |= {"TensorVariable": "a PyMC distribution, like pm.Normal.dist()"}
+WORDS |= {bool: "True or False", None: "None", NoneType: "None", Callable: "a function"}
+
+
+def _in_words(hint: Any) -> str:
+    if isinstance(hint, TypeAliasType):
+        return _in_words(hint.__value__)
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_in_words, parts)))
+    if kind is Literal:
+        return " or ".join(map(repr, parts))
+    name = getattr(kind, "__name__", str(kind))
+    of = f" of {_in_words(parts[0])}" if parts and kind in (Sequence, Iterable) else ""
+    return WORDS.get(kind) or WORDS.get(name) or f"{'an' if name[0] in 'AEIO' else 'a'} {name}{of}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is written in Python, on one line and not too long."""
+    try:
+        return textwrap.shorten(repr(value), LONGEST, placeholder=" ...")
+    except Exception:  # such as of whole numbers with thousands of digits
+        return f"a {type(value).__name__}"
+
+
+def check_choice(choices: Sequence[str], **options: Any) -> None:
+    """Check that options, by name, are among the choices.
+
+    Raises
+    ------
+    InputError
+        If one isn't.
+    """
+    for name, value in options.items():
+        if not (isinstance(value, str) and value in choices):
+            *some, last = map(repr, choices)
+            raise InputError(
+                f"{{{name}}} is unknown. Give {', '.join(some)} or {last}.", **{name: value}
+            )
