@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.printing import str_for_dist
 from pytensor.compile.mode import Mode
 from scipy import optimize, stats
 
@@ -53,6 +54,9 @@ class PopulationHyperparameter:
     name: str
     prior: Any
     coordinate: Coordinate
+
+    def __str__(self) -> str:
+        return f"{self.name} ~ {str_for_dist(self.prior, 'plain')}"
 
     def natural(self, values: np.ndarray) -> np.ndarray:
         """Return natural values of coordinates."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from pymc.printing import str_for_dist
 
 from kem_pymc import plots
 from kem_pymc._system.display import number
@@ -151,7 +150,7 @@ def population(posterior: PopulationPosterior) -> Content:
     pictures.append((svg(plots.variance_shares(posterior), bars), bars))
     model = posterior.model
     terms = {"shared": model.shared.terms, "personal": model.personal.terms}
-    priors = [(h.name, str_for_dist(h.prior, "plain")) for h in model.hyperparameters]
+    priors = [str(h).split(" ~ ") for h in model.hyperparameters]
     return {
         "sentences": sentences(posterior, groups),
         "pictures": pictures,
