@@ -46,11 +46,11 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
             f"observed rows{': its derivative' if feature == cohort.time else ''}"
             f"{'' if feature == cohort.time else f'; {_direction(row)}'}."
         )
-    for group in groups:
-        if f"{cohort.time}:{group}" in [term.name for term in model.shared.terms]:
-            every = posterior.slopes(by=group).itertuples()
-            slopes = (f"{row.group} {_interval(row)}" for row in every)
-            yield f"By {group}, per unit of {cohort.time}: {', '.join(slopes)}."
+        for group in groups:
+            if f"{feature}:{group}" in [term.name for term in model.shared.terms]:
+                every = posterior.slopes(feature, by=group).itertuples()
+                slopes = (f"with {group} {row.group} by {_interval(row)}" for row in every)
+                yield f"Per unit of {feature}, {cohort.target} changes {', '.join(slopes)}."
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
         f"{name} {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"

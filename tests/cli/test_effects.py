@@ -43,7 +43,7 @@ def test_the_answers_of_the_model_are_written_and_said(visits, tmp_path, trial_p
     slopes = (
         pd.read_csv(out / "slopes.csv").query("variable == 'week'").set_index("group")["estimate"]
     )
-    assert f"By arm, per unit of week: high {slopes['high']:#.3g} (95 % interval " in said
+    assert f"y changes with arm high by {slopes['high']:#.3g} (95 % interval " in said
     assert "y changes by " in said  # per unit of base, a number
     assert "Users' levels, at the mean of week, and lines in week have a correlation of " in said
     curves = pd.read_csv(out / "curves.csv")
