@@ -127,7 +127,7 @@ class EvolutionModel(pm.Model):
         *,
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
-        shared: SharedPart | None = None,
+        shared: SharedPart | Any = None,  # for "auto", `_check_options` says what to call
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,

@@ -14,6 +14,7 @@ from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import (
     FASTER,
     LOG_PRECISIONS,
+    Adam,
     Neighbours,
     NetworkTraining,
     TaskState,
@@ -274,3 +275,16 @@ def test_networks_of_tasks():
     exact = [np.corrcoef(one, tasks[2].y)[0, 1] for one in outputs]
     np.testing.assert_allclose(found["correlation"][2][used[2]], exact)
     assert len(model.networks(tasks[:2])["elbo"]) == 2
+
+
+def test_steps_are_compiled_with_strict_arithmetic(monkeypatch):
+    """With fastmath, a study resumed from compiled code of an empty cache had other points."""
+    flags = []
+
+    def function(*_, **__):
+        flags.append(pytensor.config.numba__fastmath)
+
+    monkeypatch.setattr(pytensor, "function", function)
+    weight = pytensor.shared(0.0)
+    Adam(weight**2, [weight])
+    assert flags == [False]

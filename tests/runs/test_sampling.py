@@ -337,7 +337,7 @@ def test_bad_numbers(model, wrong):
 
 
 def test_bad_cores(model, tmp_path):
-    with pytest.raises(InputError, match="cores=-1"):
+    with pytest.raises(InputError, match="cores is -1"):
         kem.sample(model, **SHORT, cores=-1, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
