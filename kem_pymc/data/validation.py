@@ -78,8 +78,10 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
     """
     try:
         given = np.ma.array(values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"The {name} aren't a regular array ({error}). Give an array.") from error
+    except ValueError as error:
+        raise InputError(f"The {name} have rows of unequal length. Give an array.") from error
+    except TypeError as error:  # such as of a variable of PyTensor
+        raise InputError(f"The {name} aren't an array. Give an array of numbers.") from error
     if given.dtype.kind not in "biuf":  # strings of digits would convert without complaint
         raise InputError(f"The {name} aren't all numbers. Give an array of real numbers.")
     array = filled(given)

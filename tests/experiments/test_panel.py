@@ -174,8 +174,8 @@ def test_parts_of_a_cohort_keep_what_is_shared():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"users": 0}, "users=0"),
-        ({"batch": 0}, "batch=0"),
+        ({"users": 0}, "users is 0"),
+        ({"batch": 0}, "batch is 0"),
         ({"noise_variance": -1.0}, "-1.0"),
         ({"study": "two_types"}, "'two_types'"),
     ],

@@ -73,7 +73,7 @@ def test_improbable_evolutions_are_left_out_and_the_caption_says_so(make_evoluti
     assert any("below 0.15" in text for text in texts(ax))
     ax = evolution_graph(evolutions, minimum_probability=0.3)
     assert len(boxes(ax)) == 3
-    assert any("1 composition, with 26 % of the datasets" in text for text in texts(ax))
+    assert any("1 kernel, with 26 % of the datasets" in text for text in texts(ax))
 
 
 def test_an_evolution_of_few_draws_is_left_out_however_probable_there(make_evolutions):
