@@ -46,7 +46,15 @@ GENERATOR = numba.typeof(np.random.default_rng(0))
 
 
 def _njit(function: Callable, cache: type[FunctionCache] = FunctionCache, **options: Any) -> Any:
-    """Return a Numba function with a cache on disk, which several processes may write."""
+    """Return a Numba function with a cache on disk, which several processes may write.
+
+    Raises
+    ------
+    InputError
+        If Numba is told not to compile: kernels and priors are called by their addresses.
+    """
+    if numba.config.DISABLE_JIT:
+        raise InputError("Nothing works without compiled code. Unset NUMBA_DISABLE_JIT.")
     options.update(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
     made = numba.njit(**options)(function)
     with package_locators():

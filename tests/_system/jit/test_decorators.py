@@ -18,6 +18,7 @@ from kem_pymc._system.jit.decorators import (
     types,
 )
 from kem_pymc.errors import InputError
+from tests.refusals import refused
 
 UNARY = types.float64(types.float64)
 
@@ -225,3 +226,9 @@ class TestGraphFunction:
         rng, same = np.random.default_rng(1), np.random.default_rng(1)
         got = [f(rng) for _ in range(3)]
         np.testing.assert_allclose(got, same.normal(size=3), rtol=1e-14)
+
+
+def test_without_compilation_the_remedy_is_said(monkeypatch):
+    """Numba would return the Python function, of which nobody can take the address."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    refused(lambda: Compiled(np.sin), "NUMBA_DISABLE_JIT")
