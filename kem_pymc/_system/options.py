@@ -49,9 +49,9 @@ def check_seed(**seeds: Any) -> None:
 def checked[T: Callable[..., Any]](target: T) -> T:
     """Check the kinds of arguments by their annotations, as a decorator.
 
-    Of a class, its public methods and its constructor are checked. Numbers, text, collections and
-    objects of classes are told apart; arrays and names that aren't known when the code runs are
-    left to the function.
+    Of a class, its public methods and its constructor are checked. Kinds are numbers, text,
+    collections and classes; arrays, and annotations that can't be evaluated, are left to the
+    function.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def _njit(function: Callable, cache: type[FunctionCache] = FunctionCache, **opti
     Raises
     ------
     InputError
-        If Numba is told not to compile: kernels and priors are called by their addresses.
+        If NUMBA_DISABLE_JIT is set: compiled code calls kernels and priors by their addresses.
     """
     if numba.config.DISABLE_JIT:
         raise InputError("Nothing works without compiled code. Unset NUMBA_DISABLE_JIT.")

@@ -229,6 +229,6 @@ class TestGraphFunction:
 
 
 def test_without_compilation_the_remedy_is_said(monkeypatch):
-    """Numba would return the Python function, of which nobody can take the address."""
+    """Numba would return the Python function, which has no address for compiled callers."""
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     refused(lambda: Compiled(np.sin), "NUMBA_DISABLE_JIT")
