@@ -71,8 +71,8 @@ def variances(
             variance = variance - 2 * (across**2).sum(axis=(-2, -1))
             estimate = (mean @ of_weights)[..., None]
             along = ((across @ estimate) ** 2).sum(axis=(-2, -1))
-            size = np.maximum((estimate**2).sum(axis=(-2, -1)), 1e-300)
-            lengthwise[term.name] = 2 * along / size / n
+            square = np.maximum((estimate**2).sum(axis=(-2, -1)), 1e-300)
+            lengthwise[term.name] = 2 * along / square / n
         out[term.name] = variance / n
     out |= _personal(model, every.personal @ every.personal.mT)
     out[NOISE] = every.noise**2 * (1 - 1 / n)
