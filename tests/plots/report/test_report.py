@@ -55,10 +55,12 @@ def test_boxes_of_the_graph_lead_to_kernels_with_their_hyperparameters(study, pa
     learned = kem.Evolutions.load(study / "evolutions.json")
     assert len(links) == page.text.count("Hyperparameters of ")
     assert not any("target" in a for a in links)  # which would open another window
-    for child in learned.children("WHITE"):
-        if child.probability >= 0.025 and child.occurrence >= 0.025:  # as in the graph
-            low, high = child.interval
-            assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in page.text
+    every = [child for parent in learned.parents for child in learned.children(parent)]
+    drawn = [c for c in every if min(c.probability, c.occurrence) >= 0.025]  # as in the graph
+    for child in drawn:
+        low, high = child.interval
+        assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in page.text
+    assert f"in a smaller share of draws: {len(every) - len(drawn)}." in page.text
     assert f"A user's {TARGET} is noise only." in page.text
     assert "noise.sd HalfNormal(0, 1)" in page.text  # prior of the mixed model
 
