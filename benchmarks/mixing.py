@@ -28,7 +28,7 @@ from rich.table import Table
 
 import kem_pymc as kem
 from kem_pymc.model.engine import Arrays, Engine
-from kem_pymc.model.shared_functions import SharedByUser
+from kem_pymc.model.shared_functions import KnownByUser
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, PAPER, Schedule, sweep
 from kem_pymc.sampler.moves.sweep import start as start_sequentially
 from kem_pymc.sampler.state import MOVES, State
@@ -100,11 +100,11 @@ def start_from_users(
 
 def engine_alone(engine: Engine, user: int) -> Engine:
     """Return the engine of one user alone, given the user's index."""
-    shared = engine.shared_by_user
+    shared = engine.known_by_user
     if shared is not None:
         n = len(engine.cohort.targets[user])
         mean, covariance = shared.mean[[user], :n], shared.covariance[[user], :n, :n]
-        shared = SharedByUser(mean, np.ascontiguousarray(covariance))
+        shared = KnownByUser(mean, np.ascontiguousarray(covariance))
     alone = Engine(
         engine.cohort.subset([engine.cohort.users[user]]),
         *(engine.pool, engine.priors, engine.concentration, engine.likelihood_power),

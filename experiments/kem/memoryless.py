@@ -13,7 +13,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.batched import of_one_user
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_at_points import MeanAtPoints
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
@@ -103,7 +103,7 @@ class MemorylessSelector(PoolSelector):
         included, h, log_noise = self._start(previous, len(table.entry))
         # Every data set has its own stream of random numbers, so that the order doesn't matter.
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
-        study = one_data_set(self.pool, table, x, y, points.shared)
+        study = one_data_set(self.pool, table, x, y, points.known)
         log_noise = best_kernel(study, included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)
         coordinates = Coordinates(self.pool, composition)
@@ -128,7 +128,7 @@ def one_data_set(
     priors: PriorTable,
     x: np.ndarray,
     y: np.ndarray,
-    shared: MeanAtPoints | None = None,
+    known: KnownPart | None = None,
 ) -> CompiledModel:
     """Return the model of one user with one data set, below the empty composition.
 
@@ -139,15 +139,15 @@ def one_data_set(
         Compiled priors for this pool.
     x, y : ndarray, shapes (n, D) and (n,)
         Points, in scaled units.
-    shared : MeanAtPoints, optional
-        Mean function that all users share, at these inputs.
+    known : KnownPart, optional
+        What is known of the targets at these inputs.
     """
     one = np.zeros(1, dtype=np.int64)
     return CompiledModel(
         kernels=kernels(),
         layout=pool.layout,
         priors=priors,
-        data=of_one_user(x, y, shared),
+        data=of_one_user(x, y, known),
         concentration=1.0,
         concentration_shape=0.0,
         concentration_rate=0.0,

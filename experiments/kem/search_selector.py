@@ -1,11 +1,13 @@
 """Search as a method of selection: again at every time step, started from the last selection."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
+from kem_pymc.errors import InputError
 from kem_pymc.search.evaluation import MEAN, Evaluator
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
@@ -59,7 +61,9 @@ class SearchSelector:
     def __repr__(self) -> str:
         return f"SearchSelector({self.grammar.dimension}, {self.method!r}, budget={self.budget})"
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+    def select(
+        self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None, **given: Any
+    ) -> Selection:
         """Search for a kernel for one user's data up to now.
 
         Parameters
@@ -80,6 +84,8 @@ class SearchSelector:
             If there are no points, the shapes don't match, a value isn't a finite number, or
             `previous` isn't an expression of the grammar.
         """
+        if given:
+            raise InputError(f"A search can't use {', '.join(given)} of the targets. Leave it out.")
         x, y = check_points(x, y, self.grammar.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         last = as_composition(previous, self.grammar.dimension) - MEAN

@@ -17,7 +17,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
 from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.priors import Priors
-from kem_pymc.selection.online import select_online_for_user
+from kem_pymc.selection.online import points_of, select_online_for_user
 from kem_pymc.selection.scores import points_to_predict, predictive_scores, row_of
 from kem_pymc.selection.selector import Selector
 
@@ -180,12 +180,11 @@ def scored(
     rows = []
     # A first selection is made so that compilation isn't part of the time that a selection takes.
     first = cohort.ends[0][0]
-    selector.select(cohort.inputs[0][:first], cohort.targets[0][:first])
+    selector.select(cohort.inputs[0][:first], cohort.targets[0][:first], **cohort.given(0, first))
     truth = getattr(cohort.truth, "compositions", None)
     for u, user in enumerate(cohort.users):
-        points = cohort.inputs[u], cohort.targets[u], cohort.ends[u]
         previous = None
-        for step, selection in enumerate(select_online_for_user(selector, points)):
+        for step, selection in enumerate(select_online_for_user(selector, points_of(cohort, u))):
             row = {"user": user, "time_step": step} | row_of(selection, previous)
             row["truth"] = truth[u] if truth else ""
             against = points_to_predict(cohort, u, step, target)

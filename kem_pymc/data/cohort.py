@@ -21,7 +21,14 @@ from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc.data.cells import Kind, Scope, escaped
 from kem_pymc.data.columns import Columns, check_levels, feature_columns
 from kem_pymc.data.table import user_points
-from kem_pymc.data.validation import check_ends, check_points, frozen, is_text
+from kem_pymc.data.validation import (
+    LARGEST,
+    check_ends,
+    check_points,
+    filled,
+    frozen,
+    is_text,
+)
 from kem_pymc.errors import InputError
 
 #: Largest numbers of columns and users in the display of a cohort.
@@ -86,11 +93,18 @@ class Cohort(Displayed):
     time_kind : {"numbers", "dates", "durations"}, optional
         What the time was in the table; dates and durations have become days. None if that isn't
         known.
+    noise : tuple of ndarray, shape (n_u,) each, optional
+        Known standard deviation of each target's own noise, such as the standard error of a mean of
+        several readings, in the target's unit. The noise that a model learns comes on top of it.
+    sizes : tuple of ndarray, shape (n_u,) each, optional
+        Exposure of each count, such as the hours in which steps were counted, or number of trials
+        of which each count is the number of successes.
 
     Raises
     ------
     InputError
-        If the parts don't fit together, or a value is missing, infinite or beyond 1e12.
+        If the parts don't fit together, a value is missing, infinite or beyond 1e12, a noise is
+        negative, or a size isn't positive.
     """
 
     users: tuple[Hashable, ...]
@@ -103,6 +117,8 @@ class Cohort(Displayed):
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     time: str | None = None
     time_kind: Kind | None = None
+    noise: tuple[np.ndarray, ...] | None = None
+    sizes: tuple[np.ndarray, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
@@ -133,6 +149,8 @@ class Cohort(Displayed):
         points = [check_points(x, y, self.dimension) for x, y in data]
         object.__setattr__(self, "inputs", tuple(frozen(x) for x, _ in points))
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
+        for name in ("noise", "sizes"):
+            object.__setattr__(self, name, self._by_row(name, positive=name == "sizes"))
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
             check_ends(user, ends, len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
@@ -145,6 +163,22 @@ class Cohort(Displayed):
                 f"Categories {list(levels)} or time {self.time!r} aren't features. "
                 f"Choose from {', '.join(self.features)}."
             )
+
+    def _by_row(self, name: str, positive: bool) -> tuple[np.ndarray, ...] | None:
+        """Return read-only copies of what is known of every row, checked; None if nothing is."""
+        given = getattr(self, name)
+        if given is None:
+            return None
+        arrays = tuple(filled(values) for values in given) if is_list_like(given) else ()
+        if [values.shape for values in arrays] != [y.shape for y in self.targets]:
+            raise InputError(
+                f"There isn't one value of {name} for every target. Give one array per user."
+            )
+        every = np.concatenate(arrays)
+        if not (((every > 0) if positive else (every >= 0)) & (every <= LARGEST)).all():
+            least = "positive" if positive else "zero or positive"
+            raise InputError(f"A value of {name} isn't {least} and finite. Correct it.")
+        return tuple(frozen(values) for values in arrays)
 
     @classmethod
     def from_frame(
@@ -162,6 +196,8 @@ class Cohort(Displayed):
         short: Literal["error", "drop"] = "error",
         scope: Scope = "pilot",
         date_format: str | None = None,
+        noise: Hashable | None = None,
+        size: Hashable | None = None,
     ) -> Self:
         """Read a cohort from a tidy table with one row per point.
 
@@ -205,6 +241,11 @@ class Cohort(Displayed):
             Format of dates in the time column that aren't written as in ISO 8601, as for strptime:
             ``"%d.%m.%Y"``, or ``"%Y%m%d"`` for whole numbers like 20240131, which are refused
             without it; ``"numbers"`` if they are numbers nevertheless.
+        noise : column name, optional
+            Known standard deviation of each target's own noise, such as a standard error, in the
+            target's unit.
+        size : column name, optional
+            Exposure of each count, or number of trials of which it is the number of successes.
 
         Returns
         -------
@@ -234,6 +275,8 @@ class Cohort(Displayed):
             categorical=categorical,
             scope=scope,
             date_format=date_format,
+            noise=noise,
+            size=size,
         )
         return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing, short=short)
 
@@ -266,7 +309,8 @@ class Cohort(Displayed):
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
         """Return a tidy table with columns user, time step (from 0), features and target.
 
-        ``Cohort.from_frame`` reads it back, with ``features=cohort.features``. Categories are given
+        Known noise and sizes are in columns of these names. ``Cohort.from_frame`` reads it back,
+        with ``features=cohort.features``. Categories are given
         by the names of their levels; levels that the pilot study didn't have become missing values.
 
         Parameters
@@ -292,7 +336,7 @@ class Cohort(Displayed):
                     user=...,
                     time=...,
                 )
-            if [user, time, *self.features, self.target].count(name) > 1:
+            if [user, time, *self.features, self.target, *self._given].count(name) > 1:
                 raise InputError(
                     f"Two columns of the table would be called {name!r}. "
                     "Give {user} or {time} another name.",
@@ -306,7 +350,9 @@ class Cohort(Displayed):
             codes = np.maximum(columns[name], -1).astype(np.int64)
             columns[name] = pd.Categorical.from_codes(codes, levels)
         users, y = pd.Series(self.users).repeat(sizes).array, np.concatenate(self.targets)
-        return pd.DataFrame({user: users, time: np.concatenate(steps), **columns, self.target: y})
+        given = {name: np.concatenate(getattr(self, name)) for name in self._given}
+        before = {user: users, time: np.concatenate(steps)}
+        return pd.DataFrame({**before, **columns, self.target: y, **given})
 
     @property
     def constant(self) -> frozenset[int]:
@@ -437,12 +483,37 @@ class Cohort(Displayed):
     def _cut(self, ends: tuple[np.ndarray, ...]) -> Self:
         """Return the cohort with other time steps, and with the points up to the last of them."""
         sizes = [int(e[-1]) for e in ends]
-        return replace(
-            self,
-            inputs=tuple(x[:n] for x, n in zip(self.inputs, sizes, strict=True)),
-            targets=tuple(y[:n] for y, n in zip(self.targets, sizes, strict=True)),
-            ends=ends,
-        )
+        parts: dict[str, Any] = {
+            name: tuple(values[:n] for values, n in zip(getattr(self, name), sizes, strict=True))
+            for name in ("inputs", "targets", *self._given)
+        }
+        return replace(self, **parts, ends=ends)
+
+    @property
+    def _given(self) -> tuple[str, ...]:
+        """Names of what is known of every row besides inputs and target."""
+        return tuple(name for name in ("noise", "sizes") if getattr(self, name) is not None)
+
+    def given(self, user: int, upto: int | None = None) -> dict[str, Any]:
+        """Return what is known of a user's rows besides inputs and targets, as select takes it.
+
+        Parameters
+        ----------
+        user : int
+            The user's position.
+        upto : int, optional
+            Number of rows; all by default.
+
+        Returns
+        -------
+        dict
+            ``noise`` and ``sizes``, as far as they are known.
+        """
+        return {name: getattr(self, name)[user][:upto] for name in self._given}
+
+    def noise_of(self, user: int, n: int | None = None) -> np.ndarray | None:
+        """Return the known noise variances of a user's first n targets, by the user's position."""
+        return None if self.noise is None else self.noise[user][:n] ** 2
 
     def padded(self) -> PaddedCohort:
         """Return the cohort as rectangular arrays, padded with zeros."""
@@ -456,12 +527,22 @@ class Cohort(Displayed):
             ends[u, : len(self.ends[u])] = self.ends[u]
         return PaddedCohort(x, y, ends, self.steps)
 
+    def padded_given(self) -> dict[str, np.ndarray]:
+        """Return what is known of rows besides inputs and targets (U, n_max), padded with zeros."""
+        longest = max(len(y) for y in self.targets)
+        arrays = {name: np.zeros((self.n_users, longest)) for name in self._given}
+        for name, array in arrays.items():
+            for u, values in enumerate(getattr(self, name)):
+                array[u, : len(values)] = values
+        return arrays
+
     def digest(self) -> str:
         """Return a SHA-256 hash of the cohort's data and names, without its truth and time."""
         names: tuple[Any, ...] = (self.users, self.features, self.target)
         names += (dict(self.levels),) if self.levels else ()
         digest = sha256(repr(names).encode())
-        for parts in zip(self.inputs, self.targets, self.ends, strict=True):
+        given = (getattr(self, name) for name in self._given)
+        for parts in zip(self.inputs, self.targets, self.ends, *given, strict=True):
             for part in parts:
                 digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
@@ -470,7 +551,7 @@ class Cohort(Displayed):
         truth = None if self.truth is None else self.truth.take(indices)
         parts: dict[str, Any] = {
             name: tuple(getattr(self, name)[i] for i in indices)
-            for name in ("users", "inputs", "targets", "ends")
+            for name in ("users", "inputs", "targets", "ends", *self._given)
         }
         return replace(self, **parts, truth=truth)
 

@@ -80,7 +80,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """The roles of a table's columns: user, time, target, features, or none.
+    """The roles of a table's columns: user, time, target, features, known noise, size, or none.
 
     Attributes
     ----------
@@ -99,6 +99,8 @@ class Columns:
         What the time has; another kind if it can't be the time.
     date_format : str or None
         Format of dates in the time, if they aren't written as in ISO 8601.
+    noise, size : column names or None
+        Known standard deviations of the targets' own noise; exposures or numbers of trials.
     """
 
     user: Hashable
@@ -110,6 +112,8 @@ class Columns:
     codes: tuple[tuple[Hashable, int], ...] = ()
     time_kind: cells.Kind = "numbers"
     date_format: str | None = None
+    noise: Hashable | None = None
+    size: Hashable | None = None
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -119,7 +123,15 @@ class Columns:
     @property
     def used(self) -> tuple[Hashable, ...]:
         """Names of all columns with a role, each once."""
-        return tuple(dict.fromkeys((self.user, self.time, self.target, *self.names)))
+        return tuple(
+            dict.fromkeys((self.user, self.time, self.target, *self.names, *self.given.values()))
+        )
+
+    @property
+    def given(self) -> dict[str, Hashable]:
+        """Columns of what is known of every row, by the argument of a cohort."""
+        columns = {"noise": self.noise, "sizes": self.size}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def roles(self) -> dict[Hashable, cells.Role]:
@@ -146,6 +158,8 @@ def feature_columns(
     categorical: Sequence[Hashable] | Mapping[Any, Sequence[str]] | None = None,
     scope: Scope = "pilot",
     date_format: str | None = None,
+    noise: Hashable | None = None,
+    size: Hashable | None = None,
 ) -> Columns:
     """Choose the columns of a table that are features, and determine the kind of each.
 
@@ -169,6 +183,8 @@ def feature_columns(
         With "new", columns aren't left out for having the same value in every row.
     date_format : str, optional
         As for :meth:`kem_pymc.Cohort.from_frame`.
+    noise, size : column names, optional
+        As for :meth:`kem_pymc.Cohort.from_frame`; they aren't features.
 
     Returns
     -------
@@ -188,7 +204,8 @@ def feature_columns(
         )
     named = None if features is None else names_of(features, "features")
     groups = () if categorical is None else names_of(categorical, "categorical")
-    _check_roles(df, user, time, target, named, groups)
+    given = {name: c for name, c in {"noise": noise, "size": size}.items() if c is not None}
+    _check_roles(df, {"user": user, "time": time, "target": target} | given, named, groups)
     if isinstance(categorical, Mapping):
         check_levels(categorical, "categorical")
     held = {name: Cells(df[name]) for name in df.columns}
@@ -196,7 +213,7 @@ def feature_columns(
     reasons: dict[Hashable, str | None] = {}
     if named is None:
         for name in df.columns:
-            if name in {user, time, target}:
+            if name in {user, time, target, *given.values()}:
                 continue
             with problems:
                 reasons[name] = None if name in groups else _why_not(held[name], users, pilot)
@@ -225,7 +242,8 @@ def feature_columns(
     of_time = held[time].kind
     if date_format not in (None, cells.NUMBERS) and of_time != "durations":
         of_time = "dates"
-    return Columns(user, time, target, tuple(chosen), scope, left_out, codes, of_time, date_format)
+    chosen_columns = tuple(chosen), scope, left_out, codes, of_time, date_format
+    return Columns(user, time, target, *chosen_columns, noise, size)
 
 
 def input_columns(
@@ -315,15 +333,12 @@ def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
 
 def _check_roles(
     df: pd.DataFrame,
-    user: Hashable,
-    time: Hashable,
-    target: Hashable,
+    roles: Mapping[str, Hashable],
     features: Sequence[Hashable] | None,
     categorical: Sequence[Hashable],
 ) -> None:
     """Check that a table has rows and the named columns, and that each of them has one role."""
     _check_table(df)
-    roles = {"user": user, "time": time, "target": target}
     for name, column in roles.items():
         if not _may_name(column):
             raise InputError(
@@ -336,17 +351,19 @@ def _check_roles(
             raise InputError(f"The table has no column {column!r}. Choose one of {_listed(df)}.")
     if len({*roles.values()}) < len(roles):
         raise InputError(
-            f"User, time and target are columns {[*roles.values()]}. Choose three different "
+            f"{', '.join(roles).capitalize()} are columns {[*roles.values()]}. Choose different "
             "columns."
         )
     if df.empty:
         raise InputError("The table has no rows. Give at least one row per user.")
     if features is not None:
         distinct = set(features)
-        if not features or len(distinct) < len(features) or {user, target} & distinct:
+        others = {column for name, column in roles.items() if name != "time"}
+        if not features or len(distinct) < len(features) or others & distinct:
             raise InputError(
-                f"The features {list(features)} are empty, repeated, or include the user or the "
-                "target column. Give each input column once."
+                f"The features {list(features)} are empty, repeated, or include the column of the "
+                f"{', '.join(name for name in roles if name != 'time')}. Give each input column "
+                "once."
             )
     for column in categorical:
         if column in roles.values() or (features is not None and column not in features):

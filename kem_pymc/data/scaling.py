@@ -171,6 +171,24 @@ class Scaling:
         y = y if self.transform is None else self.transform.forward(y, whose)
         return (y - self.target_mean) / self.target_sd
 
+    def observations(
+        self, y: npt.ArrayLike, noise: npt.ArrayLike | None = None, whose: str = ""
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Scale targets (n,) and the known standard deviations (n,) of their noise, if given.
+
+        With a transform g, a standard deviation is multiplied by g'(y) (delta method).
+
+        Raises
+        ------
+        InputError
+            If a target can't be transformed.
+        """
+        targets = self.targets(y, whose)
+        if noise is None:
+            return targets, None
+        slope = 1.0 if self.transform is None else np.exp(self.transform.log_slope(y))
+        return targets, filled(noise) * slope / self.target_sd
+
     def targets_of(self, cohort: Cohort) -> np.ndarray:
         """Scale the targets of all users of a cohort, and concatenate them to shape (n,).
 
@@ -279,10 +297,13 @@ class Scaling:
             If the time is of another kind than that of the pilot users.
         """
         self.check_time(cohort)
+        scaled = [self.observations(y, **cohort.given(u)) for u, y in enumerate(cohort.targets)]
+        noise = [sds for _, sds in scaled if sds is not None]
         return replace(
             cohort,
             inputs=tuple(self.inputs(x) for x in cohort.inputs),
-            targets=tuple(self.targets(y) for y in cohort.targets),
+            targets=tuple(targets for targets, _ in scaled),
+            noise=tuple(noise) if noise else None,
             truth=None,
         )
 

@@ -39,12 +39,16 @@ class PointsByUser(NamedTuple):
     targets : tuple of ndarray, shape (n_u,) each
     ends : tuple of ndarray, shape (T_u,) each
         Number of points at the end of each time step.
+    noise, sizes : tuple of ndarray, shape (n_u,) each, or None
+        As in :class:`kem_pymc.Cohort`.
     """
 
     users: tuple[Hashable, ...]
     inputs: tuple[np.ndarray, ...]
     targets: tuple[np.ndarray, ...]
     ends: tuple[np.ndarray, ...]
+    noise: tuple[np.ndarray, ...] | None
+    sizes: tuple[np.ndarray, ...] | None
 
 
 def user_points(
@@ -87,8 +91,9 @@ def user_points(
                 cells[column.name] = held[column.name].codes(levels, labels, columns.scope)
             elif column.kind != "time":
                 cells[column.name] = held[column.name].numbers()
-    with problems:
-        cells[target] = held[target].numbers()
+    for name in (target, *columns.given.values()):
+        with problems:
+            cells[name] = held[name].numbers()
     with problems:
         times = held[columns.time].times(columns.date_format)
     with problems:
@@ -117,7 +122,7 @@ def user_points(
         if batch is None and gaps == "error" and is_numeric_dtype(times):
             with problems:
                 _check_gaps(users, rows, cells[columns.time])
-    for name in (*columns.names, target):
+    for name in (*columns.names, target, *columns.given.values()):
         with problems:
             _check_size(name, cells[name], df.index)
     single = [user for user, places in zip(users, rows, strict=True) if len(places) < 2]
@@ -146,6 +151,12 @@ def user_points(
         tuple(x[places] for places in rows),
         tuple(y[places] for places in rows),
         tuple(_ends(order[places], batch) for places in rows),
+        *(
+            tuple(cells[columns.given[name]][places] for places in rows)
+            if name in columns.given
+            else None
+            for name in ("noise", "sizes")
+        ),
     )
 
 

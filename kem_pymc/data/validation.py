@@ -61,6 +61,23 @@ def check_points(
     return x, y
 
 
+def check_noise(noise: npt.ArrayLike, y: np.ndarray) -> np.ndarray:
+    """Return the known standard deviations (n,) of the noise of targets (n,).
+
+    Raises
+    ------
+    InputError
+        If there isn't one for each target, or one isn't a finite number of zero or more.
+    """
+    sds = number_array("noise", noise)
+    if sds.shape != y.shape or (sds < 0).any():
+        raise InputError(
+            f"The noise of shape {sds.shape} isn't one standard deviation of zero or more for each "
+            f"of {len(y)} targets. Correct it."
+        )
+    return sds
+
+
 def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
     """Return real, finite numbers as a float64 array.
 

@@ -158,6 +158,18 @@ def read_cohort(idata: "DataTree") -> Cohort:
     inputs[..., codes] = np.round(inputs[..., codes])
     counts = ends.max(axis=1).astype(int)
     last = np.argmax(ends, axis=1)
+    given = {
+        name: tuple(
+            values[:n]
+            for values, n in zip(
+                _values(idata, f"known_{name}", ("user", "point"), "constant_data"),
+                counts,
+                strict=True,
+            )
+        )
+        for name in ("noise", "sizes")
+        if f"known_{name}" in idata["constant_data"]
+    }
     return Cohort(
         tuple(idata["constant_data"].coords["user"].values.tolist()),
         tuple(x[:n] for x, n in zip(inputs, counts, strict=True)),
@@ -168,6 +180,7 @@ def read_cohort(idata: "DataTree") -> Cohort:
         levels=levels,
         time=settings.get("time"),
         time_kind=scaling.time_kind,
+        **given,
     )
 
 

@@ -7,29 +7,29 @@ import numpy as np
 
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
-from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.kernels.library import kernels
 
 
-def of_one_user(x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None = None) -> Data:
+def of_one_user(x: np.ndarray, y: np.ndarray, known: KnownPart | None = None) -> Data:
     """Return one user's only data set for the compiled functions.
 
     Parameters
     ----------
     x, y : ndarray, shapes (n, D) and (n,)
         Inputs and targets, in the units of the hyperparameters.
-    shared : MeanAtPoints, optional
-        Mean function shared by all users, at the same inputs.
+    known : KnownPart, optional
+        What is known of the targets at the same inputs.
     """
     data = Data(
         x=np.array(x.T, dtype=np.float64, order="C")[None],
-        y=np.array(y if shared is None else y - shared.mean, dtype=np.float64)[None, None],
+        y=np.array(y if known is None else y - known.mean, dtype=np.float64)[None, None],
         ends=np.array([[len(y)]]),
         n_steps=np.ones(1, dtype=np.int64),
         nested=True,
     )
-    return data if shared is None else data._replace(shared=shared.covariance[None])
+    return data if known is None else data._replace(known=known.covariance[None])
 
 
 def largest_likelihoods(
@@ -37,7 +37,7 @@ def largest_likelihoods(
     x: np.ndarray,
     y: np.ndarray,
     noise_floor: float,
-    shared: MeanAtPoints | None = None,
+    known: KnownPart | None = None,
 ) -> np.ndarray:
     """Return the largest log likelihood of each composition over given coordinates.
 
@@ -45,7 +45,7 @@ def largest_likelihoods(
     ----------
     rivals : sequence of (Coordinates, ndarray of shape (s, k + 1))
         The m compositions, each with the s coordinates to try.
-    x, y, shared
+    x, y, known
         As in :func:`of_one_user`.
     noise_floor : float
         Smallest noise variance; smaller values are raised to it, as in a fit.
@@ -55,7 +55,7 @@ def largest_likelihoods(
     ndarray, shape (m,)
         Largest log likelihoods; minus infinity where no covariance is positive definite.
     """
-    data, found = of_one_user(x, y, shared), np.empty(len(rivals))
+    data, found = of_one_user(x, y, known), np.empty(len(rivals))
     for i, (coordinates, points) in enumerate(rivals):
         h = np.zeros((len(points), len(coordinates.pool.hyperparameters)))
         h[:, coordinates.places] = points[:, :-1]

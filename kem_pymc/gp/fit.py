@@ -14,7 +14,6 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.laplace import LEAST_CURVATURE, curvature_at
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
-from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 
@@ -144,10 +143,9 @@ def _fit_large(
 def thinned(objective: Objective) -> Objective:
     """Return the objective of a subset of the points, evenly spread over their order."""
     problem, places = objective.problem, spread_places(objective.n_points)
-    x, y, shared = problem.x.T[places], objective.targets[places], objective.shared
-    if shared is not None:
-        shared = MeanAtPoints(shared.function, x)
-    return Objective(objective.coordinates, x, y, problem.prior, objective.noise_floor, shared)
+    x, y = problem.x.T[places], objective.targets[places]
+    known = None if objective.known is None else objective.known.at(places)
+    return Objective(objective.coordinates, x, y, problem.prior, objective.noise_floor, known)
 
 
 def spread_places(n: int) -> np.ndarray:

@@ -54,10 +54,10 @@ class Data(NamedTuple):
         Whether the likelihood of dataset (u, t) is that of its last batch given the user's earlier
         points, so that every point counts once. If False, it is that of all its points
         (cumulative).
-    shared : (U, n, n) float64
-        Covariance of the mean process at each user's points, which is added to that of every
-        composition; its upper triangle is read, and the mean of the mean process has been
-        subtracted from the targets. Shape (0, 0, 0) if there is no mean process.
+    known : (U, n, n) float64
+        Covariance at each user's points that is added to that of every composition: of the mean
+        process that users share, whose mean has been subtracted from the targets, and of known
+        noise. Its upper triangle is read. Shape (0, 0, 0) if there is none.
     """
 
     x: np.ndarray
@@ -66,7 +66,7 @@ class Data(NamedTuple):
     n_steps: np.ndarray
     nested: bool
     sequential: bool = False
-    shared: np.ndarray = np.empty((0, 0, 0))
+    known: np.ndarray = np.empty((0, 0, 0))
 
 
 @compiled
@@ -89,11 +89,11 @@ def representable(layout, active, h, log_noise):
 
 
 @compiled
-def add_upper(out, shared):
-    """Add the leading upper triangle of `shared` to that of `out` (n, at least n)."""
+def add_upper(out, known):
+    """Add the leading upper triangle of `known` to that of `out` (n, at least n)."""
     n = out.shape[0]
     for i in range(n):
-        out[i, i:n] += shared[i, i:n]
+        out[i, i:n] += known[i, i:n]
 
 
 @compiled
@@ -165,8 +165,8 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
     v = np.empty(n)
     x = np.ascontiguousarray(data.x[user, :, :n])
     covariance(kernels, layout, active, h, x, u, scratch)
-    if data.shared.shape[0] > 0:
-        add_upper(u, data.shared[user])
+    if data.known.shape[0] > 0:
+        add_upper(u, data.known[user])
     done = factorise(u, log_noise, counts)
     if data.nested:
         forward_substitution(u, data.y[user, upto - 1], done, v)
@@ -189,7 +189,7 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
 
 
 @compiled
-def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, shared, out, counts):
+def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, known, out, counts):
     """Return a weighted sum of prefix log likelihoods of one user; add its gradient to `out`.
 
     Parameters
@@ -199,9 +199,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, shar
     weights : (n,) float64
         Weight of each point's conditional log density log p(y_i | y_1..i-1): the number of summed
         datasets that contain the point. With all ones the sum is the log likelihood of all points.
-    shared : (n, at least n) float64
-        Covariance of the mean process, of which the upper triangle is read; shape (0, 0) if there
-        is no mean process.
+    known : (n, at least n) float64
+        Known covariance, of which the upper triangle is read; shape (0, 0) if there is none.
     out : (H + 1,) float64
         Gradient with respect to active entries of `h`, and to the log noise variance (last entry).
     counts : (2,) int64
@@ -220,8 +219,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, shar
     u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     x = np.ascontiguousarray(x)
     covariance(kernels, layout, active, h, x, u, scratch)
-    if shared.shape[0] > 0:
-        add_upper(u, shared)
+    if known.shape[0] > 0:
+        add_upper(u, known)
     if factorise(u, log_noise, counts) < n:
         return -math.inf
     v = np.empty(n)

@@ -19,6 +19,7 @@ from kem_pymc._system.jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.likelihood import (
     HALF_LOG_2PI,
     add_kernel_gradient,
@@ -26,7 +27,6 @@ from kem_pymc.gp.likelihood import (
     as_active,
     representable,
 )
-from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.problem import Prior, Problem, evaluate, evaluate_all, flat_prior, log_prior
 from kem_pymc.kernels.library import kernels
 
@@ -52,9 +52,9 @@ class Objective:
     noise_floor : float
         Smallest noise variance of fits, at which the evidence censors the prior. The objective
         itself is defined below it, too.
-    shared : MeanAtPoints, optional
-        Mean function shared by all users, at the same inputs: its mean is subtracted from the
-        targets, and its covariance added to that of the composition.
+    known : KnownPart, optional
+        What is known of the targets at these inputs: its mean is subtracted from them, and its
+        covariance added to that of the composition.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Objective:
         y: np.ndarray,
         prior: Prior | None = None,
         noise_floor: float = NOISE_FLOOR,
-        shared: MeanAtPoints | None = None,
+        known: KnownPart | None = None,
     ) -> None:
         self.coordinates = coordinates
         self.noise_floor = noise_floor
-        self.shared = shared
+        self.known = known
         #: Cache by coordinates: the evidence and draws of values need the same curvature.
         self.curvatures: dict[tuple[bytes, bool], Curvature] = {}
-        #: The targets (n,), before the shared mean is subtracted.
+        #: The targets (n,), before the known mean is subtracted.
         self.targets = y = np.array(y, dtype=np.float64)
         self.problem = Problem(
             kernels=kernels(),
@@ -79,10 +79,10 @@ class Objective:
             active=as_active(coordinates.inclusion),
             places=coordinates.places,
             x=np.array(np.transpose(x), dtype=np.float64, order="C"),
-            y=y if shared is None else y - shared.mean,
+            y=y if known is None else y - known.mean,
             weights=np.ones(len(y)),
             starts=np.array([0, len(y)]),
-            shared=np.empty((0, 0)) if shared is None else shared.covariance,
+            known=np.empty((0, 0)) if known is None else known.covariance,
             prior=flat_prior(len(coordinates)) if prior is None else prior,
         )
 
@@ -197,8 +197,8 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
     # Entries below the diagonal don't affect results but enter computations: they must be finite.
     a, adjoint = np.zeros((n, padded(n))), np.zeros((n, padded(n)))
     covariance(problem.kernels, problem.layout, problem.active, h, problem.x, a, adjoint)
-    if len(problem.shared):
-        add_upper(a, problem.shared)
+    if len(problem.known):
+        add_upper(a, problem.known)
     a[np.diag_indices(n)] += math.exp(values[k])
     likelihood = log_likelihood(a, problem.y, adjoint)
     if likelihood is None:

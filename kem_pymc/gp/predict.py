@@ -8,8 +8,8 @@ import numpy as np
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.likelihood import add_upper, factorise
-from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Component, Prediction
@@ -33,8 +33,8 @@ class Conditioned:
         The noise variance.
     x : ndarray, shape (n, D)
         Inputs of the data.
-    shared : MeanAtPoints or None
-        Mean function that users share, at these inputs.
+    known : KnownPart or None
+        What is known of the targets at these inputs.
     conditional : Conditional
     """
 
@@ -42,7 +42,7 @@ class Conditioned:
     kernel: FixedKernel
     noise: float
     x: np.ndarray
-    shared: MeanAtPoints | None
+    known: KnownPart | None
     conditional: Conditional
 
     @classmethod
@@ -54,12 +54,12 @@ class Conditioned:
         InputError
             If the covariance isn't positive definite, even with jitter.
         """
-        coordinates, shared = objective.coordinates, objective.shared
+        coordinates, known = objective.coordinates, objective.known
         x, errors = objective.problem.x.T, objective.problem.y
         kernel = FixedKernel.of(coordinates, values)
         upper, n = kernel.upper(x), len(errors)
-        if shared is not None:
-            add_upper(upper, shared.covariance)
+        if known is not None:
+            add_upper(upper, known.covariance)
         if factorise(upper, float(values[-1]), np.zeros(2, dtype=np.int64)) < n:
             raise InputError(
                 f"The covariance of {coordinates.composition} isn't positive definite. "
@@ -67,12 +67,13 @@ class Conditioned:
             )
         root = np.ascontiguousarray(upper[:, :n]).T
         noise, conditional = float(np.exp(values[-1])), Conditional.of_root(root, errors)
-        return cls(coordinates, kernel, noise, x, shared, conditional)
+        return cls(coordinates, kernel, noise, x, known, conditional)
 
     def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
         """Predict at new inputs.
 
-        With A = K(X, X) + noise I and K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
+        With A = K(X, X) + noise I + V, where V is the diagonal matrix of known noise variances, and
+        K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
         K(X*, X*) - K(X*, X) A^-1 K(X, X*); for component c, K_c replaces K outside A. The empty
         composition (WHITE) has no components, mean zero, and no variance except the noise. Where
         users share a mean process with mean m and covariance C, y is replaced by y - m(X), m(X*)
@@ -88,8 +89,8 @@ class Conditioned:
         kernel, before, m = self.kernel, self.x, len(x_new)
         mean, variance, components = np.zeros(m), np.zeros(m), {}
         whole = np.zeros((m, len(before)))  # covariances with the data, whitened
-        if self.shared is not None:
-            new = self.shared.to(x_new)
+        if self.known is not None and self.known.function is not None:
+            new = self.known.to(x_new)
             whole += self.conditional.whiten(new.cross).T
             mean, variance = new.mean + whole @ self.conditional.white, new.covariance.diagonal()
             remaining = variance - (whole**2).sum(axis=1)

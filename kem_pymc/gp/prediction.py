@@ -53,6 +53,8 @@ class Prediction(Displayed):
         Whether `mean` and `sd` are those of a new observation.
     offset : float
         Contribution of the prior mean: the pilot users' mean if targets were standardised, else 0.
+    known_noise : ndarray, shape (m,), or float
+        Known variances of the observations' own noise, which add to `noises`.
     """
 
     function: Mixture
@@ -60,6 +62,7 @@ class Prediction(Displayed):
     components: Mapping[str, Component] = field(default_factory=dict)
     include_noise: bool = False
     offset: float = 0.0
+    known_noise: np.ndarray | float = 0.0
 
     @classmethod
     def of(
@@ -74,6 +77,21 @@ class Prediction(Displayed):
         function = Mixture(np.ones(1), mean[None], sd[None])
         return cls(function, np.array([noise]), components or {}, include_noise)
 
+    def with_noise(self, sds: np.ndarray) -> Self:
+        """Return the prediction of observations whose noise has known sds (m,) as well.
+
+        Raises
+        ------
+        InputError
+            If the target is transformed, so that an sd depends on the target itself.
+        """
+        if self.function.transform is not None:
+            raise InputError(
+                "The target is transformed, so that its noise isn't normal. Leave out {noise}.",
+                noise=...,
+            )
+        return replace(self, known_noise=sds**2)
+
     @property
     def noise(self) -> float:
         """Variance of an observation around the function."""
@@ -82,7 +100,7 @@ class Prediction(Displayed):
     @cached_property
     def observation(self) -> Mixture:
         """The distribution of a new observation at each input, regardless of `include_noise`."""
-        sd = np.sqrt(self.function.sd**2 + self.noises[:, None])
+        sd = np.sqrt(self.function.sd**2 + self.noises[:, None] + self.known_noise)
         return replace(self.function, sd=sd)
 
     @cached_property

@@ -117,9 +117,9 @@ class Problem(NamedTuple):
         :func:`~kem_pymc.gp.likelihood.weighted_gradient`.
     starts : (number of data sets + 1,) int64
         Data set b consists of the points ``starts[b]:starts[b + 1]``.
-    shared : (n, largest number of points of a data set) float64
-        Covariances of the mean process at the points of each data set, stacked by rows; the upper
-        triangles are read. Shape (0, 0) if there is no mean process.
+    known : (n, largest number of points of a data set) float64
+        Known covariances at the points of each data set, stacked by rows; the upper triangles are
+        read. Shape (0, 0) if there are none.
     prior : Prior
     """
 
@@ -131,7 +131,7 @@ class Problem(NamedTuple):
     y: np.ndarray
     weights: np.ndarray
     starts: np.ndarray
-    shared: np.ndarray
+    known: np.ndarray
     prior: Prior
 
 
@@ -196,7 +196,7 @@ def evaluate(problem, values, gradient):
             problem.x[:, first:last],
             problem.y[first:last],
             problem.weights[first:last],
-            problem.shared[first:last],
+            problem.known[first:last],
             slope,
             counts,
         )

@@ -12,6 +12,7 @@ from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -112,9 +113,10 @@ class ClusterModel(pm.Model):
                 x, y = scaled.inputs[u][:n], scaled.targets[u][:n]
                 covariance = self.composition_covariance(values, x) + noise * pt.eye(n)
                 mean = np.zeros(n)
-                if shared is not None:
-                    function = shared.function(user)
-                    mean, covariance = function.mean(x), covariance + function.covariance(x, x)
+                function = None if shared is None else shared.function(user)
+                known = KnownPart.of(function, x, scaled.noise_of(u, n))
+                if known is not None:
+                    mean, covariance = known.mean, covariance + known.covariance
                 mu, cov = _given_first(covariance, y[:earlier] - mean[:earlier])
                 mu = mu + mean[earlier:]
                 pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[earlier:])

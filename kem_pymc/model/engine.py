@@ -30,7 +30,7 @@ from kem_pymc.gp.likelihood import Data
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.concentration import Concentration
-from kem_pymc.model.shared_functions import SharedByUser
+from kem_pymc.model.shared_functions import KnownByUser
 from kem_pymc.priors import Priors
 from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.priors.population import PopulationParameter
@@ -86,8 +86,8 @@ class Engine:
         Moves of a sweep.
     sequential : bool
         Whether the likelihood of a dataset is that of its last batch given the points before it.
-    shared_by_user : SharedByUser, optional
-        Mean and covariance of the part that users share, at each user's points.
+    known_by_user : KnownByUser, optional
+        Mean and covariance at each user's points of the part that users share, and known noise.
     """
 
     cohort: Cohort
@@ -97,7 +97,7 @@ class Engine:
     likelihood_power: float
     schedule: Schedule = CUT
     sequential: bool = False
-    shared_by_user: SharedByUser | None = None
+    known_by_user: KnownByUser | None = None
 
     def __post_init__(self) -> None:
         self.concentration = Concentration.of(self.concentration)
@@ -141,8 +141,8 @@ class Engine:
         padded, residuals = self.cohort.padded(), self._residuals(self.targets)
         steps = padded.steps
         data = Data(padded.x, residuals, padded.ends, steps, True, self.sequential)
-        if self.shared_by_user is not None:
-            data = data._replace(shared=self.shared_by_user.covariance)
+        if self.known_by_user is not None:
+            data = data._replace(known=self.known_by_user.covariance)
         return CompiledModel(
             kernels=kernels(),
             layout=self.pool.layout,
@@ -160,7 +160,7 @@ class Engine:
 
     def _residuals(self, y: np.ndarray) -> np.ndarray:
         """Return a copy of targets (U, T, n) minus the mean of the part that users share."""
-        mean = 0.0 if self.shared_by_user is None else self.shared_by_user.mean[:, None]
+        mean = 0.0 if self.known_by_user is None else self.known_by_user.mean[:, None]
         return np.ascontiguousarray(y - mean, dtype=np.float64)
 
     def with_targets(self, y: np.ndarray) -> CompiledModel:
@@ -321,9 +321,9 @@ class Engine:
     def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
         """Draw targets (U, T, n) from the likelihood given kernels, including the shared mean."""
         y = simulate_targets(self.prior_model, self.load(self.prior_model, *arrays), rng)
-        if self.shared_by_user is not None:
+        if self.known_by_user is not None:
             present = np.arange(y.shape[2]) < self.model.data.ends[:, :, None]
-            y += np.where(present, self.shared_by_user.mean[:, None], 0.0)
+            y += np.where(present, self.known_by_user.mean[:, None], 0.0)
         return y
 
     @cached_property

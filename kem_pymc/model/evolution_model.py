@@ -24,7 +24,7 @@ from kem_pymc.model.cluster_model import (
 )
 from kem_pymc.model.concentration import Concentration
 from kem_pymc.model.engine import Engine
-from kem_pymc.model.shared_functions import SharedByUser, shared_arrays
+from kem_pymc.model.shared_functions import KnownByUser, shared_arrays
 from kem_pymc.model.step import EvolutionStep  # noqa: F401  registers itself with PyMC
 from kem_pymc.model.variables import (
     ConcentrationVariable,
@@ -52,7 +52,7 @@ MOST_INDICATORS = 5_000_000
 VARIABLES = (
     *("structure", "hyperparameters", "noise", "targets", "concentration"),
     *("assignment", "inclusion", "n_clusters", "log_joint", "dataset_log_likelihood"),
-    *("study", "inputs", "n_points", "seating", "chain", "draw"),
+    *("study", "inputs", "n_points", "seating", "chain", "draw", "known_noise", "known_sizes"),
 )
 
 
@@ -68,7 +68,7 @@ class EvolutionModel(pm.Model):
     learned, the parameters that all clusters share: ``concentration``, and population parameters of
     the priors by name. ``constant_data`` contains ``inputs`` (user, point, feature), scaled as the
     model uses them and 0 beyond a user's last point, and ``n_points``, the number of points of each
-    dataset.
+    dataset; ``known_noise`` and ``known_sizes`` (user, point) are what the cohort has of these.
 
     Parameters
     ----------
@@ -154,11 +154,10 @@ class EvolutionModel(pm.Model):
         super().__init__()
         sequential = likelihood == "sequential"
         self.shared = None if shared is None or shared.nothing else shared
-        fixed = (
-            None if self.shared is None else SharedByUser.at(self.shared.functions(cohort), scaled)
-        )
+        functions = None if self.shared is None else self.shared.functions(cohort)
+        known = KnownByUser.at(functions, scaled)
         self.engine = Engine(
-            scaled, pool, priors, alpha, likelihood_power, schedule, sequential, fixed
+            scaled, pool, priors, alpha, likelihood_power, schedule, sequential, known
         )
         coords = _coords(cohort, pool, self.settings())
         _check_names(self.engine.population, coords)
@@ -282,6 +281,8 @@ class EvolutionModel(pm.Model):
         inputs = padded.x.transpose(0, 2, 1).copy()
         pm.Data("inputs", inputs, dims=("user", "point", "feature"))
         pm.Data("n_points", padded.ends, dims=by_dataset)
+        for name, values in self.cohort.padded_given().items():
+            pm.Data(f"known_{name}", values, dims=("user", "point"))
         if self.shared is not None:
             for name, (values, dims) in shared_arrays(self.shared, self.cohort.users).items():
                 pm.Data(name, values, dims=dims)

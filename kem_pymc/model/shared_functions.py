@@ -1,4 +1,4 @@
-"""Mean and covariance of the shared part at each pilot user's points, fixed in an engine."""
+"""Mean and covariance at each pilot user's points that are known in an engine."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.population.shared_part import SharedPart
 
@@ -39,15 +40,16 @@ def shared_arrays(
 
 
 @dataclass(frozen=True, eq=False)
-class SharedByUser:
-    """Mean and covariance of the shared part for each user.
+class KnownByUser:
+    """Mean and covariance that each user's targets have, whatever their kernels.
 
     Attributes
     ----------
     mean : ndarray, shape (U, n)
-        Mean at each user's points; zero beyond a user's last point.
+        Mean of what users share at each user's points; zero beyond a user's last point.
     covariance : ndarray, shape (U, n, n)
-        Covariance of each user's points; zero beyond a user's last point.
+        Covariance of what users share at each user's points, with the variances of known noise;
+        zero beyond a user's last point.
     """
 
     mean: np.ndarray
@@ -55,12 +57,26 @@ class SharedByUser:
 
     @classmethod
     @one_blas_thread()
-    def at(cls, functions: Sequence[MeanFunction], cohort: Cohort) -> Self:
-        """Evaluate each user's mean function at the user's points, in scaled units."""
+    def at(cls, functions: Sequence[MeanFunction] | None, cohort: Cohort) -> Self | None:
+        """Return what is known of each user's targets, in scaled units; None if there is nothing.
+
+        Parameters
+        ----------
+        functions : sequence of MeanFunction, length U, or None
+            Each user's mean function.
+        cohort : Cohort
+        """
+        every = [
+            KnownPart.of(None if functions is None else functions[u], x, cohort.noise_of(u))
+            for u, x in enumerate(cohort.inputs)
+        ]
+        if not any(every):
+            return None
         most = max(map(len, cohort.targets))
         mean = np.zeros((cohort.n_users, most))
         covariance = np.zeros((cohort.n_users, most, most))
-        for u, (function, x) in enumerate(zip(functions, cohort.inputs, strict=True)):
-            mean[u, : len(x)] = function.mean(x)
-            covariance[u, : len(x), : len(x)] = function.covariance(x, x)
+        for u, known in enumerate(every):
+            if known is not None:
+                n = len(known.x)
+                mean[u, :n], covariance[u, :n, :n] = known.mean, known.covariance
         return cls(mean, covariance)

@@ -34,7 +34,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
     """
     engine = model.engine
     cohort = model.cohort
-    shared = vars(engine.shared_by_user) if engine.shared_by_user else {}
+    shared = vars(engine.known_by_user) if engine.known_by_user else {}
     arrays = [*cohort.inputs, *cohort.targets, *cohort.ends, targets]
     names = [[str(user) for user in cohort.users], list(cohort.features), cohort.target]
     # The prior of the noise may depend on parameters that the table of priors doesn't contain.

@@ -203,8 +203,8 @@ def simulate_targets(model, state, rng):
         active, theta = np.flatnonzero(state.included[cluster]), state.theta_unconstrained[cluster]
         x = np.ascontiguousarray(model.data.x[user, :, :n])
         covariance(model.kernels, model.layout, active, theta, x, a, np.empty_like(a))
-        if model.data.shared.shape[0] > 0:
-            add_upper(a, model.data.shared[user])
+        if model.data.known.shape[0] > 0:
+            add_upper(a, model.data.known[user])
         if factorise(a, state.log_noise[cluster], counts) < n:
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
         # Targets are U' z. Known targets determine the first entries of z; the rest is normal.

@@ -95,6 +95,8 @@ class StratifiedSelector(Selector):
             f"fit={first.fit!r}, criterion={first.criterion!r})"
         )
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+    def select(
+        self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None, **given: Any
+    ) -> Selection:
         nearest = int(np.argmin(np.abs(self.points - np.size(y))))
-        return self.strata[nearest].select(x, y, previous)
+        return self.strata[nearest].select(x, y, previous, **given)

@@ -101,10 +101,15 @@ class ARDSelector(PoolSelector):
             functions: Sequence[MeanFunction | None] = [None] * pilot.n_users
             if shared is not None and self.shared is not None:
                 functions = shared.functions(pilot)
-            users = zip(pilot.inputs, pilot.targets, functions, strict=True)
             clusters = [
-                Cluster(0, Composition(), self.composition, 1, self._fitted(of_study, *user))
-                for user in users
+                Cluster(
+                    0,
+                    Composition(),
+                    self.composition,
+                    1,
+                    self._fitted(of_study, pilot, u, function),
+                )
+                for u, function in enumerate(functions)
             ]
             self._summary = summarise(clusters, self.noise_floor)
 
@@ -112,10 +117,11 @@ class ARDSelector(PoolSelector):
         return f"ARDSelector({self.pool.dimension}, fit={self.fit!r})"
 
     def _fitted(
-        self, scorer: Scorer, x: np.ndarray, y: np.ndarray, function: MeanFunction | None
+        self, scorer: Scorer, pilot: Cohort, user: int, function: MeanFunction | None
     ) -> tuple[float, ...]:
         """Return the coordinates of a fit to the complete data of one pilot user."""
-        points = ScaledPoints.of(self.scaling.inputs(x), self.scaling.targets(y), function)
+        data = pilot.inputs[user], pilot.targets[user]
+        points = ScaledPoints.of(self.scaling, *data, function, **pilot.given(user))
         problem = scorer.problem(self._proposal(points), Composition(), None, points)
         return tuple(fit(problem.objective, problem.starts, scorer.runs).values.tolist())
 
@@ -124,7 +130,7 @@ class ARDSelector(PoolSelector):
 
     def _proposal(self, points: ScaledPoints) -> Proposal:
         """Return the kernel with starts at the scale of the data, and at pilot users' values."""
-        mean = 0.0 if points.shared is None else points.shared.mean
+        mean = 0.0 if points.known is None else points.known.mean
         starts = _starts(points.x, points.y - mean, self.noise_floor)
         summary = KernelSummary(starts[0], np.full(len(starts[0]), LONE_SPREAD), starts)
         if self._summary is not None:

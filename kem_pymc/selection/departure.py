@@ -1,5 +1,7 @@
 """Selector for methods without evolutions, for users who may not follow the shared mean."""
 
+from typing import Any
+
 import numpy.typing as npt
 
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -26,6 +28,8 @@ class DepartureSelector(Selector):
         self.selector, self._unshared = selector, KEMSelector(unshared)
         self.scaling = unshared.scaling
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        selection = self.selector.select(x, y, previous)
-        return selection.with_unshared(self._unshared.select(x, y), DEPARTURE)
+    def select(
+        self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None, **given: Any
+    ) -> Selection:
+        selection = self.selector.select(x, y, previous, **given)
+        return selection.with_unshared(self._unshared.select(x, y, **given), DEPARTURE)

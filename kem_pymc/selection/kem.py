@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -162,8 +162,12 @@ class KEMSelector(PoolSelector):
         name = type(self).__name__
         return f"{name}(fit={self.fit!r}, criterion={self.criterion!r}{average})"
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+    def select(
+        self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None, **given: Any
+    ) -> Selection:
         """Select a kernel for one user's data up to now, see :meth:`Selector.select`.
+
+        ``**given`` is what is known of the targets, ``noise``.
 
         At the first time step the children of WHITE (the empty composition) are considered,
         afterwards the children of the previous composition and that composition itself. If the
@@ -175,7 +179,7 @@ class KEMSelector(PoolSelector):
             If no pilot user had the previous composition, and the final compositions weren't
             learned. The previous composition is then kept and refitted.
         """
-        selection = super().select(x, y, previous)
+        selection = super().select(x, y, previous, **given)
         parent = self._parent(previous)
         if self.evolutions.final is None and not self.evolutions.children(parent):
             message = (
@@ -187,7 +191,7 @@ class KEMSelector(PoolSelector):
             selection = replace(selection, message=message)
         if self._unshared is None or _follows(previous, len(selection.y)):
             return selection
-        return selection.with_unshared(self._unshared.select(x, y), self.departure)
+        return selection.with_unshared(self._unshared.select(x, y, **given), self.departure)
 
     def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         parent = self._parent(previous)

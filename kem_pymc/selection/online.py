@@ -37,7 +37,8 @@ QUANTILES = {
 }
 
 type Trajectories = dict[Hashable, list[Selection]]
-type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
+#: Inputs (n, D), targets (n,), number of points at each time step (T,), and what is known of rows.
+type Points = tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]
 
 #: Points of a user, number of time steps that are done, and the selection at the last of these.
 type _Begun = tuple[Points, int, Selection | None]
@@ -77,7 +78,7 @@ def select_online(
     scaling: Scaling | None = getattr(selector, "scaling", None)
     if scaling is not None:
         scaling.check_time(cohort)
-    users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
+    users = [points_of(cohort, u) for u in range(cohort.n_users)]
     blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
     made: list[list[list[Selection]]] = [[[] for _ in block] for block in blocks]
 
@@ -189,6 +190,11 @@ def _select_for_block(selector: Selector, block: list[_Begun]) -> list[list[Sele
     return found
 
 
+def points_of(cohort: Cohort, user: int) -> Points:
+    """Return the points of a user, by position."""
+    return cohort.inputs[user], cohort.targets[user], cohort.ends[user], cohort.given(user)
+
+
 def select_online_for_user(
     selector: Selector,
     points: Points,
@@ -198,15 +204,15 @@ def select_online_for_user(
 ) -> list[Selection]:
     """Return one user's selections at all time steps, or of those after `done` until some time.
 
-    `points` are the user's inputs (n, D), targets (n,) and number of points at each step (T,);
     `previous` is the selection at the last time step that is done.
     """
-    x, y, ends = points
+    x, y, ends, given = points
     selections: list[Selection] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)
         for n in ends[done:]:
-            previous = selector.select(x[:n], y[:n], previous)
+            known = {name: values[:n] for name, values in given.items()}
+            previous = selector.select(x[:n], y[:n], previous, **known)
             selections.append(previous)
             if monotonic() >= until:
                 break

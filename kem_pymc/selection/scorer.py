@@ -29,7 +29,6 @@ from kem_pymc.gp.fit import (
     leave_one_out,
     spread_places,
 )
-from kem_pymc.gp.mean_at_points import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
@@ -226,11 +225,10 @@ class Scorer:
         -------
         list of Proposal
         """
-        x, y, shared = points.x, points.y, points.shared
+        x, y, known = points.x, points.y, points.known
         if len(y) >= MANY:
             few = spread_places(len(y))
-            x, y = x[few], y[few]
-            shared = None if shared is None else MeanAtPoints(shared.function, x)
+            x, y, known = x[few], y[few], None if known is None else known.at(few)
         coordinates = [Coordinates(self.pool, proposal.composition) for proposal in proposals]
         kept: set[int] = set()
         for status in dict.fromkeys(proposal.status for proposal in proposals):
@@ -241,7 +239,7 @@ class Scorer:
                     (coordinates[i], np.vstack([summary.centre, summary.starts]))
                     for i, summary in zip(places, summaries, strict=True)
                 ]
-                plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
+                plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, known)
                 plausibility += np.log([proposals[i].probability for i in places])
                 places = [places[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
             kept |= {*places}

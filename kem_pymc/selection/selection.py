@@ -13,10 +13,10 @@ from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import input_rows
+from kem_pymc.data.validation import check_noise, input_rows
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_at_points import MeanAtPoints
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.predict import Conditioned
@@ -81,6 +81,8 @@ class Selection(Displayed):
     departure : float
         Posterior probability that the user doesn't follow the shared mean function, which is the
         weight of `unshared` in predictions.
+    known_noise : ndarray, shape (n,), optional
+        Known variances of the targets' own noise, in scaled units.
     """
 
     considered: tuple[ScoredKernel, ...]
@@ -93,6 +95,7 @@ class Selection(Displayed):
     shared: MeanFunction | None = None
     unshared: "Selection | None" = None
     departure: float = 0.0
+    known_noise: np.ndarray | None = None
     #: Kernels conditioned on the data, by the index of a considered row and of a draw.
     _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
@@ -117,7 +120,12 @@ class Selection(Displayed):
         return float(self.scaling.variance_back(self.noise))
 
     def predict(
-        self, x: npt.ArrayLike, include_noise: bool = False, *, single: bool = False
+        self,
+        x: npt.ArrayLike,
+        include_noise: bool = False,
+        *,
+        single: bool = False,
+        noise: npt.ArrayLike | None = None,
     ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
 
@@ -134,6 +142,9 @@ class Selection(Displayed):
             Whether to predict new observations instead of the latent function.
         single : bool
             Whether to use only the selected kernel, with its fitted values.
+        noise : array_like, shape (m,), optional
+            Known standard deviation of each new observation's own noise, in the target's unit; zero
+            by default.
 
         Returns
         -------
@@ -151,6 +162,8 @@ class Selection(Displayed):
         x_new = input_rows(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
             prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
+            if noise is not None:
+                prediction = prediction.with_noise(check_noise(noise, prediction.function.mean[0]))
             finite = np.isfinite([prediction.mean, prediction.sd]).all()
         if not finite:
             raise InputError(
@@ -204,8 +217,8 @@ class Selection(Displayed):
         key = part.place, part.number
         if key not in self._conditioned:
             coordinates = Coordinates(self.pool, self.considered[part.place].composition)
-            shared = None if self.shared is None else MeanAtPoints(self.shared, self.x)
-            objective = Objective(coordinates, self.x, self.y, shared=shared)
+            known = KnownPart.of(self.shared, self.x, self.known_noise)
+            objective = Objective(coordinates, self.x, self.y, known=known)
             values = coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
             self._conditioned[key] = Conditioned.of(objective, values)
         return self._conditioned[key]

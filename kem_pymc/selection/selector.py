@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
+from kem_pymc.data.validation import check_noise, check_points
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
-from kem_pymc.gp.mean_at_points import MeanAtPoints
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.problem import Prior
@@ -29,7 +29,14 @@ Previous = Selection | Composition | str | None
 class Selector(Protocol):
     """Protocol of a method of selection."""
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+    def select(
+        self,
+        x: npt.ArrayLike,
+        y: npt.ArrayLike,
+        previous: Previous = None,
+        *,
+        noise: npt.ArrayLike | None = None,
+    ) -> Selection:
         """Select a kernel for one user's data up to now.
 
         Parameters
@@ -41,6 +48,8 @@ class Selector(Protocol):
             Selection or composition of the time step before; None at the first. If it is a
             Selection of a composition that is considered, its fitted values are an additional
             starting point.
+        noise : array_like, shape (n,), optional
+            Known standard deviation of each target's own noise, in the target's unit.
 
         Returns
         -------
@@ -62,24 +71,55 @@ class ScaledPoints:
     ----------
     x, y : ndarray, shapes (n, D) and (n,)
         Inputs and targets.
-    shared : MeanAtPoints, optional
-        Mean function that all users share, at the inputs.
+    known : KnownPart, optional
+        Mean function that all users share, at the inputs, and known noise of the targets.
     """
 
     x: np.ndarray
     y: np.ndarray
-    shared: MeanAtPoints | None = None
+    known: KnownPart | None = None
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, shared: MeanFunction | None) -> Self:
-        """Return points with a mean function, if users share one."""
-        return cls(x, y, None if shared is None else MeanAtPoints(shared, x))
+    def of(
+        cls,
+        scaling: Scaling,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanFunction | None = None,
+        noise: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Return the points of a user in scaled units, with what is known of them.
+
+        Parameters
+        ----------
+        scaling : Scaling
+        x, y : ndarray, shapes (n, D) and (n,)
+            Inputs and targets in the user's units.
+        shared : MeanFunction, optional
+            Mean function that all users share, in scaled units.
+        noise : array_like, shape (n,), optional
+            Known standard deviations of the targets' noise, in their unit.
+
+        Raises
+        ------
+        InputError
+            If a target can't be transformed, or there isn't one noise for each target, zero or
+            more.
+        """
+        inputs = scaling.inputs(x)
+        targets, sds = scaling.observations(y, None if noise is None else check_noise(noise, y))
+        return cls(inputs, targets, KnownPart.of(shared, inputs, None if sds is None else sds**2))
+
+    @property
+    def noise(self) -> np.ndarray | None:
+        """Known variances (n,) of the targets' noise."""
+        return None if self.known is None else self.known.noise
 
     def objective(
         self, coordinates: Coordinates, prior: Prior | None = None, noise_floor: float = NOISE_FLOOR
     ) -> Objective:
         """Return the objective of a composition's fit to the points."""
-        return Objective(coordinates, self.x, self.y, prior, noise_floor, self.shared)
+        return Objective(coordinates, self.x, self.y, prior, noise_floor, self.known)
 
 
 class PoolSelector(Selector):
@@ -100,14 +140,28 @@ class PoolSelector(Selector):
     scaling: Scaling
     shared: MeanFunction | None = None
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+    def select(
+        self,
+        x: npt.ArrayLike,
+        y: npt.ArrayLike,
+        previous: Previous = None,
+        *,
+        noise: npt.ArrayLike | None = None,
+    ) -> Selection:
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        points = ScaledPoints.of(x, y, self.shared)
+        points = ScaledPoints.of(self.scaling, x, y, self.shared, noise)
         considered = tuple(self._consider(points, previous))
-        seconds = time.perf_counter() - started
-        return Selection(considered, self.pool, self.scaling, x, y, seconds, shared=self.shared)
+        return Selection(
+            considered,
+            self.pool,
+            self.scaling,
+            points.x,
+            points.y,
+            time.perf_counter() - started,
+            shared=self.shared,
+            known_noise=points.noise,
+        )
 
     def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         """Return the compositions considered for data in scaled units, the best one first."""

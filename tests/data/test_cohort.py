@@ -1,6 +1,6 @@
 import datetime
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal
 
 import numpy as np
@@ -37,6 +37,24 @@ class TestFromFrame:
     def test_batches_cut_rows(self, batch, ends):
         got = Cohort.from_frame(frame(), **ROLES, batch=batch)
         assert [e.tolist() for e in got.ends] == [ends, ends]
+
+    def test_noise_and_sizes_are_of_rows_and_no_features(self):
+        df = frame(x=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], n=range(1, 7))
+        got = Cohort.from_frame(df, **ROLES, noise="x", size="n")
+        assert got.features == ("week", "z")
+        rows = [df[ROLES["user"]] == user for user in got.users]
+        for values, name in ((got.noise, "x"), (got.sizes, "n")):
+            for found, mask in zip(values, rows, strict=True):
+                np.testing.assert_array_equal(found, df[name][mask])
+        np.testing.assert_array_equal(got.subset(["a"]).noise[0], got.noise[1])
+        assert [len(sds) for sds in got.truncate(1).noise] == [
+            len(y) for y in got.truncate(1).targets
+        ]
+        options = {"user": "user", "time": "time_step", "target": "y", "features": got.features}
+        back = Cohort.from_frame(got.to_frame(), **options, noise="noise", size="sizes")
+        assert_same(back, got)
+        np.testing.assert_array_equal(back.noise[0], got.noise[0])
+        assert back.digest() != replace(back, noise=None).digest()
 
     def test_features_may_be_named_ordered_and_hold_the_time(self):
         got = Cohort.from_frame(frame(), **ROLES, features=["z", "week"])
@@ -392,6 +410,9 @@ class TestConstruction:
             ({"target": None}, "as text"),
             ({"time": ["x"]}, "aren't features"),
             ({"levels": {"x": [1, 2]}}, "no list of different levels"),
+            ({"noise": (np.ones(3), np.ones(2))}, "one value of noise for every target"),
+            ({"noise": (np.ones(3), -np.ones(3))}, "noise isn't zero or positive"),
+            ({"sizes": (np.ones(3), np.zeros(3))}, "sizes isn't positive"),
         ],
     )
     def test_parts_must_fit(self, changes, word):

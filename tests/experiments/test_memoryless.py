@@ -14,7 +14,7 @@ from experiments.kem.memoryless import MemorylessSelector, best_kernel, one_data
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.mean_at_points import MeanAtPoints
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.sampler.moves.seating import open_cluster
@@ -62,7 +62,7 @@ def test_what_is_searched_is_the_posterior(selector, text):
     drawn = SimpleNamespace(composition=where.composition, hyperparameters=named, noise=noise)
     plain = log_density(one_data_set(SMALL, selector._scorer.table, x, y), *kernel)
     assert plain == pytest.approx(density(drawn, x, y), abs=1e-8)
-    shared = MeanAtPoints(SharedFunction(), x / 20)
+    shared = KnownPart(SharedFunction(), x / 20)
     found = log_density(one_data_set(SMALL, selector._scorer.table, x, y, shared), *kernel)
     gram = composition_covariance(where.composition, named, x, x) + noise * np.eye(12)
     without = multivariate_normal(None, gram).logpdf(y)

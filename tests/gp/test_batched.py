@@ -23,9 +23,9 @@ def test_every_composition_has_the_largest_of_its_likelihoods():
         where = Coordinates(POOL, Composition.parse(name))
         rivals.append((where, rng.normal(0, 0.5, (sets, len(where)))))
     part = SimpleNamespace(mean=rng.normal(size=12), covariance=np.full((12, 12), 0.3))
-    for shared in (part, None):
-        alone = [[Objective(c, x, y, shared=shared).terms(v)[0] for v in vs] for c, vs in rivals]
-        found = largest_likelihoods(rivals, x, y, 0.01, shared)
+    for known in (part, None):
+        alone = [[Objective(c, x, y, known=known).terms(v)[0] for v in vs] for c, vs in rivals]
+        found = largest_likelihoods(rivals, x, y, 0.01, known)
         np.testing.assert_allclose(found, [max(each) for each in alone], rtol=1e-10)
     assert any(max(each) != each[0] for each in alone)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
-from kem_pymc.gp.mean_at_points import MeanAtPoints
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from tests.gp.objectives import (
@@ -38,14 +38,15 @@ class Shared:
         return 0.3 + 0.2 * x @ z.T
 
 
-def test_what_users_share_moves_the_targets_and_adds_its_covariance():
-    """Catches a shared mean that is added, and a shared covariance that is left out."""
+def test_what_is_known_moves_the_targets_and_adds_its_covariance():
+    """Catches a shared mean that is added, and a covariance or known noise that is left out."""
     where, (x, y) = coordinates("LIN0 x SE1 + PER1"), data(0)
-    problem = Objective(where, x, y, shared=MeanAtPoints(Shared(), x))
+    own = np.linspace(0.0, 2.0, len(y))
+    problem = Objective(where, x, y, known=KnownPart(Shared(), x, own))
     for values in scattered(problem, 3):
         named, noise = where.named(values)
         gram = composition_covariance(where.composition, named, x, x) + noise * np.eye(20)
-        law = multivariate_normal(Shared().mean(x), gram + Shared().covariance(x, x))
+        law = multivariate_normal(Shared().mean(x), gram + Shared().covariance(x, x) + np.diag(own))
         likelihood, density = problem.terms(values)
         assert likelihood == pytest.approx(law.logpdf(y), abs=1e-8)
         assert density == 0.0

@@ -6,8 +6,9 @@ from scipy.stats import norm
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import Conditioned
+from kem_pymc.gp.predict import SHARED, Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from tests.gp.problems import HYPERPARAMETERS
@@ -70,6 +71,24 @@ def test_each_component_equals_the_closed_form(points):
         mean, sd = posterior(*points, part)
         np.testing.assert_allclose(result.components[label].mean, mean, atol=1e-10)
         np.testing.assert_allclose(result.components[label].sd, sd, atol=1e-10)
+
+
+def test_known_noise_is_that_of_each_target(points):
+    """Catches variances that are left out, squared twice, or given to new observations."""
+    x, y, x_new = points
+    where, own = Coordinates(POOL, Composition.parse(TEXT, 2)), np.linspace(0.0, 2.0, 12)
+    problem = Objective(where, x, y, known=KnownPart.of(None, x, own))
+    found = Conditioned.of(problem, where.from_named(HYPERPARAMETERS, NOISE)).predict(x_new)
+    gram = sum(k(x, x) for k in PARTS.values()) + np.diag(NOISE + own)
+    cross = sum(k(x_new, x) for k in PARTS.values())
+    prior = sum(k(x_new, x_new) for k in PARTS.values())
+    variance = np.diag(prior - cross @ np.linalg.solve(gram, cross.T))
+    np.testing.assert_allclose(found.mean, cross @ np.linalg.solve(gram, y), atol=1e-10)
+    np.testing.assert_allclose(found.sd, np.sqrt(variance), atol=1e-10)
+    assert SHARED not in found.components
+    new = found.with_noise(np.linspace(0.0, 1.0, 7)).observation
+    np.testing.assert_allclose(new.sd[0] ** 2, variance + NOISE + np.linspace(0, 1, 7) ** 2)
+    assert KnownPart.of(None, x, np.zeros(12)) is None
 
 
 def test_white_predicts_the_prior(points):

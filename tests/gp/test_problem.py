@@ -38,10 +38,10 @@ def several():
     made = objective("LIN0 + PER0").with_prior(normal_prior(CENTRE, SPREAD)).problem
     weights = np.random.default_rng(3).uniform(0, 2, 20)
     x = made.x.T
-    shared = np.zeros((20, 8))
+    known = np.zeros((20, 8))
     for a, b in itertools.pairwise(STARTS):
-        shared[a:b, : b - a] = np.triu(0.3 + 0.1 * x[a:b] @ x[a:b].T)
-    return made._replace(weights=weights, starts=STARTS, shared=shared)
+        known[a:b, : b - a] = np.triu(0.3 + 0.1 * x[a:b] @ x[a:b].T)
+    return made._replace(weights=weights, starts=STARTS, known=known)
 
 
 def terms_by_hand(problem, values):

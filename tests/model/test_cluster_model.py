@@ -1,5 +1,7 @@
 """One cluster as a plain PyMC model: its density is the sampler's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -28,10 +30,13 @@ def cluster(cohort, pool, table):
     return make_cluster(cohort, pool, table)
 
 
-@pytest.mark.parametrize("shared", [None, "additive"])
+@pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("likelihood", ["cumulative", "sequential"])
-def test_cluster_density_equals_the_samplers(likelihood, shared, cohort, pool, table):
-    part = None if shared is None else learn_shared(cohort, shared)
+def test_cluster_density_equals_the_samplers(likelihood, known, cohort, pool, table):
+    part = learn_shared(cohort, "additive") if known else None
+    if known:
+        noise = tuple(np.linspace(0.0, 1.5, len(y)) for y in cohort.targets)
+        cohort = replace(cohort, noise=noise)
     options = {"likelihood": likelihood, "shared": part}
     cluster = make_cluster(cohort, pool, table, **options)
     engine = EvolutionModel(cohort, pool, table, **options).engine

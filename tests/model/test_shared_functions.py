@@ -12,7 +12,7 @@ from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
-from kem_pymc.model.shared_functions import SharedByUser, shared_arrays
+from kem_pymc.model.shared_functions import KnownByUser, shared_arrays
 from kem_pymc.population.fixed_mean import FixedMean
 from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.runs.fingerprint import differences, fingerprint
@@ -51,7 +51,7 @@ def test_the_number_of_threads_of_linear_algebra_changes_no_bit():
         with threadpool_limits(count, user_api="blas"):
             part = learn_shared(cohort)
             arrays = [values for values, _ in shared_arrays(part, cohort.users).values()]
-            by_user = SharedByUser.at(part.functions(cohort), cohort)
+            by_user = KnownByUser.at(part.functions(cohort), cohort)
             process = part.process
         learned.append([*arrays, by_user.mean, by_user.covariance, process.weights, process.root])
     for one, two in zip(*learned, strict=True):
@@ -59,7 +59,7 @@ def test_the_number_of_threads_of_linear_algebra_changes_no_bit():
 
 
 def test_each_users_mean_is_that_of_all_others(model, cohort):
-    fixed = model.engine.shared_by_user
+    fixed = model.engine.known_by_user
     for u, (user, x) in enumerate(zip(cohort.users, cohort.inputs, strict=True)):
         others = model.shared.without[u]
         np.testing.assert_array_equal(fixed.mean[u, : len(x)], others.mean(x))
@@ -94,7 +94,7 @@ def test_methods_share_the_same(model, cohort, pool, table):
     # Users whom a stratum lacks still tell the others what they share.
     last = stratified_models(cohort, pool, table, **options)[-1]
     np.testing.assert_array_equal(
-        last.engine.shared_by_user.mean[0], model.shared.function("a").mean(cohort.inputs[0])
+        last.engine.known_by_user.mean[0], model.shared.function("a").mean(cohort.inputs[0])
     )
 
 
@@ -121,7 +121,7 @@ def test_what_users_share_is_learned_before_the_model():
     options = {"priors": model.priors, "shared": model.shared}
     last, strata = (make(cohort, pool, **options) for make in (final_model, stratified_models))
     for other in (last, strata[1]):
-        found, expected = other.engine.shared_by_user, model.engine.shared_by_user
+        found, expected = other.engine.known_by_user, model.engine.known_by_user
         np.testing.assert_array_equal(found.mean, expected.mean)
     assert EvolutionModel(cohort, pool, schedule=QUICK).shared is None
     with pytest.raises(InputError, match=r"from_cohort\(cohort, pool, shared='auto'\)"):
@@ -135,7 +135,7 @@ def test_a_given_mean_goes_all_the_way(cohort, pool, table, tmp_path):
     )
     for u, x in enumerate(cohort.inputs):
         scaled = model.scaling.inputs(x)
-        fixed = model.engine.shared_by_user
+        fixed = model.engine.known_by_user
         np.testing.assert_allclose(fixed.mean[u, : len(x)], 0.7 * scaled[:, 0] - 0.2, atol=0.01)
     learned = Evolutions.from_posterior(sample(model, **OPTIONS))
     learned.save(tmp_path / "evolutions.json")

@@ -1,6 +1,7 @@
 import copy
 import math
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.model.engine import Engine
-from kem_pymc.model.shared_functions import SharedByUser
+from kem_pymc.model.shared_functions import KnownByUser
 from kem_pymc.sampler.joint_density import simulate, simulate_targets
 from tests.statistical.geweke import SharedFunction
 from tests.tiny_study import CONCENTRATION, make_cohort
@@ -69,6 +70,7 @@ def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=Fa
                 mean, points = np.zeros(n), cohort.inputs[user][:n]
                 if shared is not None:
                     mean, k = shared.mean(points), k + shared.covariance(points, points)
+                    k = k + np.diag(cohort.noise[user][:n] ** 2)
                 known = cohort.ends[user][step - 1] if sequential and step else 0
                 y = cohort.targets[user][:n] - mean
                 law = conditional(k + noise[u, t] * np.eye(n), y, known)
@@ -86,26 +88,32 @@ def with_likelihood(engine, sequential):
 
 @pytest.fixture(scope="module")
 def sharing(cohort, pool, table):
-    """An engine of users who share a mean."""
-    fixed = SharedByUser.at([SharedFunction()] * cohort.n_users, cohort)
-    return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, shared_by_user=fixed)
+    """An engine of users who share a mean, and whose targets have known noise."""
+    cohort = replace(cohort, noise=noise_of(cohort))
+    fixed = KnownByUser.at([SharedFunction()] * cohort.n_users, cohort)
+    return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, known_by_user=fixed)
+
+
+def noise_of(cohort):
+    return tuple(np.linspace(0.0, 1.5, len(y)) for y in cohort.targets)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_users_share_is_in_the_likelihood(sharing, cohort, pool, seed):
+def test_what_is_known_is_in_the_likelihood(sharing, pool, seed):
+    cohort = sharing.cohort
     arrays = sharing.simulate(np.random.default_rng(seed))
     _, likelihood = joint_by_hand(cohort, pool, *arrays, shared=SharedFunction())
     assert sharing.log_likelihood(arrays).sum() == pytest.approx(likelihood, abs=1e-8)
     assert sharing.log_likelihood(arrays, sharing.targets).sum() == pytest.approx(likelihood)
 
 
-def test_targets_are_simulated_around_what_users_share(sharing, cohort):
+def test_targets_are_simulated_around_what_is_known(sharing):
     # Of noise alone: the covariance by hand is that of the mean function plus the noise's.
     arrays = sharing.simplest()
     rng = np.random.default_rng(0)
     drawn = np.array([sharing.simulate_targets(arrays, rng)[0, 2] for _ in range(4000)])
-    x = cohort.inputs[0]
-    expected = SharedFunction().covariance(x, x) + arrays[2][0, 2] * np.eye(6)
+    x, own = sharing.cohort.inputs[0], sharing.cohort.noise[0]
+    expected = SharedFunction().covariance(x, x) + arrays[2][0, 2] * np.eye(6) + np.diag(own**2)
     z = np.linalg.solve(np.linalg.cholesky(expected), (drawn - SharedFunction().mean(x)).T)
     error = 1 / math.sqrt(4000)
     assert np.abs(z.mean(axis=1)).max() < 4 * error

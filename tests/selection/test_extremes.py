@@ -33,7 +33,7 @@ def sound(selection, x):
 def test_users_with_few_or_repeated_rows(learned, x):
     y = np.sin(3 * x) + 0.1 * np.arange(len(x))
     ends = [*np.unique(x, return_index=True)[1][1:], len(x)]
-    trajectory = select_online_for_user(KEMSelector(learned), (x[:, None], y, np.array(ends)))
+    trajectory = select_online_for_user(KEMSelector(learned), (x[:, None], y, np.array(ends), {}))
     assert len(trajectory) == len(set(x))
     assert all(sound(selection, np.linspace(-1, 4, 5)) for selection in trajectory)
 

@@ -11,6 +11,7 @@ from kem_pymc import priors
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.selection.kem import KEMSelector
+from tests.refusals import refused
 from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
 
 
@@ -20,6 +21,26 @@ def test_first_step_considers_the_children_of_white_alone(learned):
     assert {c.status for c in selection.considered} == {"child"}
     assert row(selection, "LIN0").probability == pytest.approx(6 / 10)
     assert selection.message == ""
+
+
+def test_targets_with_huge_noise_might_as_well_be_missing(learned, in_other_units):
+    """Fails where a selector or a prediction doesn't know the noise, or has it in another unit."""
+    selector, (x, y) = KEMSelector(in_other_units(learned)), user(12)
+    x, y = 7 * x, 100 + 50 * y
+    at = np.linspace(0, 140, 5)
+    noise = np.where(np.arange(12) < 9, 0.0, 1e6)
+    far = y + np.where(noise > 0, 1000.0, 0.0)
+    few = selector.select(x[:9], y[:9])
+    found = selector.select(x, far, noise=noise)
+    assert names(found) == names(few)
+    for one, other in zip(found.considered, few.considered, strict=True):
+        assert one.weight == pytest.approx(other.weight, abs=1e-4)
+    predicted, expected = found.predict(at, True), few.predict(at, True)
+    np.testing.assert_allclose(predicted.mean, expected.mean, rtol=1e-3)
+    np.testing.assert_allclose(predicted.sd, expected.sd, rtol=1e-3)
+    exact = selector.select(x, y, noise=np.zeros(12))
+    assert exact.to_frame().equals(selector.select(x, y).to_frame())
+    refused(lambda: selector.select(x, y, noise=[1.0]), "one standard deviation")
 
 
 def test_later_steps_consider_the_current_composition_as_well(learned):

@@ -7,6 +7,7 @@ Getting it right). A move that alone doesn't reach every state starts again from
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.concentration import Concentration
 from kem_pymc.model.engine import Engine
-from kem_pymc.model.shared_functions import SharedByUser
+from kem_pymc.model.shared_functions import KnownByUser
 from kem_pymc.sampler.joint_density import (
     draw_concentration,
     draw_population,
@@ -94,13 +95,15 @@ def make_setting(
     concentration: float | Concentration = CONCENTRATION,
     table: priors.Priors = TABLE,
     sequential: bool = False,
-    shared: bool = False,
+    known: bool = False,
 ) -> Setting:
     """Return a small study in which compositions of every size are common."""
     pool = CandidatePool(list(CANDIDATES))
-    cohort = make_cohort(ends)
-    fixed = SharedByUser.at([SharedFunction()] * len(ends), cohort) if shared else None
-    options = {"sequential": sequential, "shared_by_user": fixed}
+    cohort, fixed = make_cohort(ends), None
+    if known:
+        own = tuple(np.linspace(0.0, 1.0, len(y)) for y in cohort.targets)
+        fixed = KnownByUser.at([SharedFunction()] * len(ends), replace(cohort, noise=own))
+    options = {"sequential": sequential, "known_by_user": fixed}
     engine = Engine(cohort, pool, table, concentration, power, **options)
     model = engine.model
     # Under the cumulative likelihood targets are drawn independently by time step, so a dataset

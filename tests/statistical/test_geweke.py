@@ -181,8 +181,13 @@ CASES = {
     "joint sweep, sequential": (joint_sweep, FREE | SEQUENTIAL, 5000, None),
     "processes of the cut sweep, sequential": (processes_alone, FIXED | SEQUENTIAL, 2500, None),
     "refit of a cluster, sequential": (refits, FIXED | SEQUENTIAL, 2000, 10),
-    "joint sweep, users share a mean": (joint_sweep, FREE | {"shared": True}, 5000, None),
-    "refit of a cluster, users share a mean": (refits, FIXED | {"shared": True}, 2000, 10),
+    "joint sweep, with a shared mean and known noise": (
+        joint_sweep,
+        FREE | {"known": True},
+        5000,
+        None,
+    ),
+    "refit, with a shared mean and known noise": (refits, FIXED | {"known": True}, 2000, 10),
 }
 
 

@@ -10,7 +10,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.selection.online import Trajectories, predictions, select_online_for_user
+from kem_pymc.selection.online import Trajectories, points_of, predictions, select_online_for_user
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -48,8 +48,8 @@ def selected_without(
     trajectories: Trajectories = {}
     for u in chosen.tolist():
         learned = Evolutions.from_posterior(idata, DRAWS, final=final, unshared=unshared, without=u)
-        points = cohort.inputs[u], cohort.targets[u], cohort.ends[u]
-        trajectories[cohort.users[u]] = select_online_for_user(KEMSelector(learned), points)
+        selector, points = KEMSelector(learned), points_of(cohort, u)
+        trajectories[cohort.users[u]] = select_online_for_user(selector, points)
     rows = [
         (user, step, selection.composition, selection.message)
         for user, path in trajectories.items()

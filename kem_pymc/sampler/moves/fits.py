@@ -53,7 +53,7 @@ def problem_of(model, members, included, parent):
     active = np.flatnonzero(included)
     places = hyperparameter_places(layout, included)
     size = places.shape[0]
-    x, y, weights, starts, shared = _data(model, members)
+    x, y, weights, starts, known = _data(model, members)
     priors = model.priors
     prior = Prior(
         np.zeros(size + 1),
@@ -67,12 +67,12 @@ def problem_of(model, members, included, parent):
         priors.reference,
         True,
     )
-    return Problem(model.kernels, layout, active, places, x, y, weights, starts, shared, prior)
+    return Problem(model.kernels, layout, active, places, x, y, weights, starts, known, prior)
 
 
 @compiled
 def _data(model, members):
-    """Return points, targets, weights, starts and shared covariances of members.
+    """Return points, targets, weights, starts and known covariances of members.
 
     Where datasets are prefixes of one another, all members of a user are combined into one data
     set, in which each point is weighted by the number of members that have it in their likelihood.
@@ -91,15 +91,15 @@ def _data(model, members):
     y = np.empty(points)
     weights = np.empty(points)
     starts = np.zeros(np.sum(whole) + 1, dtype=np.int64)
-    shares = data.shared.shape[0] > 0
-    shared = np.empty((points, data.shared.shape[1]) if shares else (0, 0))
+    any_known = data.known.shape[0] > 0
+    known = np.empty((points, data.known.shape[1]) if any_known else (0, 0))
     for b, d in enumerate(np.flatnonzero(whole)):
         user, time_step, start = model.user[d], model.time_step[d], starts[b]
         n = data.ends[user, time_step]
         x[:, start : start + n] = data.x[user, :, :n]
         y[start : start + n] = data.y[user, time_step, :n]
-        if shares:
-            shared[start : start + n] = data.shared[user, :n]
+        if any_known:
+            known[start : start + n] = data.known[user, :n]
         weights[start : start + n] = 0.0 if data.nested else model.power
         if data.nested:
             for earlier in range(model.first_dataset[user], d + 1):
@@ -108,7 +108,7 @@ def _data(model, members):
                     end = data.ends[user, model.time_step[earlier]]
                     weights[start + begin : start + end] += model.power
         starts[b + 1] = start + n
-    return x, y, weights, starts, shared
+    return x, y, weights, starts, known
 
 
 @compiled

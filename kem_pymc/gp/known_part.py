@@ -1,0 +1,87 @@
+"""What is known of a data set's points before any kernel: a mean function, and noise variances."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from kem_pymc.gp.posterior import MeanFunction
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPart:
+    """Mean and covariance that the targets at the points of one data set have, whatever the kernel.
+
+    Attributes
+    ----------
+    function : MeanFunction or None
+        Mean function, such as the one that users share.
+    x : ndarray, shape (n, D)
+        Inputs, in scaled units.
+    noise : ndarray, shape (n,), or None
+        Known variances of the targets' own noise, which add to the noise variance of a fit.
+    """
+
+    function: MeanFunction | None
+    x: np.ndarray
+    noise: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, function: MeanFunction | None, x: np.ndarray, noise: np.ndarray | None = None
+    ) -> Self | None:
+        """Return what is known, or None if there is no mean function and no known noise."""
+        noise = None if noise is None or not noise.any() else noise
+        return None if function is None and noise is None else cls(function, x, noise)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean at the points, (n,)."""
+        return np.zeros(len(self.x)) if self.function is None else self.function.mean(self.x)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """The covariance at the points, (n, n), with the known noise."""
+        n = len(self.x)
+        covariance = np.zeros((n, n))
+        if self.function is not None:
+            covariance = np.ascontiguousarray(self.function.covariance(self.x, self.x))
+        if self.noise is not None:
+            covariance[np.diag_indices(n)] += self.noise
+        return covariance
+
+    def at(self, places: np.ndarray) -> Self:
+        """Return what is known of the points at some places."""
+        noise = None if self.noise is None else self.noise[places]
+        return type(self)(self.function, self.x[places], noise)
+
+    def to(self, z: np.ndarray) -> "NewPoints":
+        """Return the function at new points (m, D).
+
+        The last result is cached for the same array, because all kernels that a prediction averages
+        over use the same points.
+        """
+        last: NewPoints | None = self.__dict__.get("_new")
+        if last is None or last.x is not z:
+            last = self.__dict__["_new"] = NewPoints(self.function, z, before=self)
+        return last
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NewPoints(KnownPart):
+    """A mean function at new points (m, D), beside those of a data set.
+
+    Attributes
+    ----------
+    before : KnownPart
+        What is known of the n points of the data set.
+    """
+
+    before: KnownPart
+
+    @cached_property
+    def cross(self) -> np.ndarray:
+        """Covariance (n, m) between the points of the data set and the new ones."""
+        assert self.function is not None
+        return np.ascontiguousarray(self.function.covariance(self.before.x, self.x))
