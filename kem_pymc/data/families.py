@@ -308,6 +308,29 @@ class Family:
         precision = np.maximum(1 / variance - sd**-2, LEAST)
         return mean + (centre - mean) / (variance * precision), 1 / precision
 
+    def reweighted(self, residuals: npt.ArrayLike) -> np.ndarray:
+        """Return variances v of pseudo-observations of ``student`` targets, given their residuals.
+
+        A step of the EM algorithm: (nu s^2 + r^2) / (nu + 1), the larger the further y is from g.
+        While g isn't known, r^2 is the expectation of (y - g)^2.
+
+        Parameters
+        ----------
+        residuals : array_like, shape (n,)
+            Residuals r.
+
+        Raises
+        ------
+        InputError
+            If the family isn't ``student``.
+        """
+        if not isinstance(self.likelihood, StudentT):
+            raise InputError(
+                f"Targets of the family {self.name} have no weights by residuals. Use the "
+                "pseudo-observations, or the family student."
+            )
+        return self.likelihood.reweighted(np.asarray(residuals, dtype=np.float64))
+
     def log_density(
         self, y: npt.ArrayLike, g: npt.ArrayLike, sizes: npt.ArrayLike | None = None
     ) -> np.ndarray:
