@@ -203,7 +203,7 @@ class Response:
         low, median, high = (self.quantile(p) for p in (TAIL, 0.5, 1 - TAIL))
         inside = np.clip(y, low, high)
         below = self._squares(np.minimum(inside, median), low, False)
-        above = self._squares(np.maximum(inside, median), high + self.family.discrete, True)
+        above = self._squares(np.maximum(inside, median), high, True)
         between = self._squares(median, inside, inside < median)
         return np.abs(y - inside) + below + between + above
 
