@@ -1,5 +1,6 @@
 """Mixtures of normal distributions, for predictions averaged over several kernels."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,25 +68,11 @@ class Mixture:
         return self.weights @ ndtr((y - self.mean) / self.sd)
 
     def quantile(self, probability: float) -> np.ndarray:
-        """Return quantiles (m,), which lie between those of the normal distributions.
-
-        Linear interpolation and halving take turns, of the distribution function's probit, which is
-        nearly linear.
-        """
-        normal, probit = replace(self, transform=None), ndtri(probability)
-        ends = self.mean + probit * self.sd
-        low, high = ends.min(axis=0), ends.max(axis=0)
-        below, above = (ndtri(normal.cdf(end)) - probit for end in (low, high))
-        for step in range(STEPS):
-            with np.errstate(divide="ignore", invalid="ignore"):  # where all parts are the same
-                linear = np.nan_to_num(np.clip(below / (below - above), 0, 1), nan=0.5)
-            middle = low + (high - low) * (0.5 if step % 2 else linear)
-            away = ndtri(normal.cdf(middle)) - probit
-            if (np.abs(away) < EXACT).all():
-                break
-            low, below = np.where(away < 0, (middle, away), (low, below))
-            high, above = np.where(away < 0, (high, above), (middle, away))
-        return middle if self.transform is None else self.transform.inverse(middle)
+        """Return quantiles (m,), which lie between those of the normal distributions."""
+        ends = self.mean + ndtri(probability) * self.sd
+        normal = replace(self, transform=None)
+        found = inverted(normal.cdf, ends.min(axis=0), ends.max(axis=0), probability)
+        return found if self.transform is None else self.transform.inverse(found)
 
     def crps(self, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
@@ -102,6 +89,28 @@ class Mixture:
         spread = np.hypot(self.sd[:, None], self.sd[None])
         pairs = np.outer(self.weights, self.weights)
         return from_y - 0.5 * np.einsum("kl,klm->m", pairs, _mean_distance(apart, spread))
+
+
+def inverted(
+    cdf: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, probability: float
+) -> np.ndarray:
+    """Return quantiles (m,) between two values (m,) of a continuous distribution function.
+
+    Linear interpolation and halving take turns, of the distribution function's probit, which is
+    nearly linear.
+    """
+    probit = ndtri(probability)
+    below, above = (ndtri(cdf(end)) - probit for end in (low, high))
+    for step in range(STEPS):
+        with np.errstate(divide="ignore", invalid="ignore"):  # where all parts are the same
+            linear = np.nan_to_num(np.clip(below / (below - above), 0, 1), nan=0.5)
+        middle = low + (high - low) * (0.5 if step % 2 else linear)
+        away = ndtri(cdf(middle)) - probit
+        if (np.abs(away) < EXACT).all():
+            break
+        low, below = np.where(away < 0, (middle, away), (low, below))
+        high, above = np.where(away < 0, (high, above), (middle, away))
+    return middle
 
 
 def _mean_distance(distance: np.ndarray, sd: np.ndarray) -> np.ndarray:

@@ -70,10 +70,11 @@ def sites(
 ) -> Sites:
     """Return the sites of Laplace's approximation.
 
-    Newton's iterations start from the pseudo-observations. A step is halved until the log joint
-    density doesn't fall. For ``student`` they are those of the EM algorithm, whose weights are
-    always positive, but larger than the curvature: the mode is right, the evidence is too small by
-    about a nat, and :func:`closest` is to be preferred.
+    Newton's iterations start from the posterior of the pseudo-observations, or from the prior means
+    if these are more likely. A step is halved until the log joint density doesn't fall. For
+    ``student`` they are those of the EM algorithm, whose weights are always positive, but larger
+    than the curvature: the mode is right, the evidence is too small by about a nat, and
+    :func:`closest` is to be preferred.
 
     Parameters
     ----------
@@ -91,26 +92,34 @@ def sites(
     ----------
     Rasmussen and Williams (2006). Gaussian processes for machine learning, algorithm 3.1.
     """
-    z, v = family.pseudo_observations(y, sizes)
-    a, best, iterations = np.zeros_like(mean), -np.inf, 0
+
+    def joint(dual: np.ndarray) -> float:
+        """Return the log joint density, but for a constant, at g = m + C dual."""
+        g = mean + covariance @ dual
+        return family.log_density(y, g, sizes).sum() - 0.5 * dual @ (g - mean)
+
+    def working(g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the normal observations and variances of a Newton step from g."""
+        first, weight = family.derivatives(y, g, sizes)
+        return g + first / weight, 1 / weight
+
+    a = _dual(covariance, *family.pseudo_observations(y, sizes), mean)
+    if joint(a) < joint(np.zeros_like(mean)):  # where the prior is far from the pilots' values
+        a = np.zeros_like(mean)
+    best, iterations = joint(a), 0
     while iterations < ITERATIONS:
         iterations += 1
-        scale = np.sqrt(1 / v)
-        step = scale * cho_solve((_root(covariance, 1 / v), True), scale * (z - mean)) - a
+        step = _dual(covariance, *working(mean + covariance @ a), mean) - a
         for halvings in range(HALVINGS):
             trial = a + 0.5**halvings * step
-            g = mean + covariance @ trial
-            joint = family.log_density(y, g, sizes).sum() - 0.5 * trial @ (g - mean)
-            if joint >= best:
+            gain = joint(trial) - best
+            if gain >= 0:
+                a, best = trial, best + gain
                 break
-        else:  # at the mode, but for rounding
-            break
-        a, gain, best = trial, joint - best, joint
-        first, weight = family.derivatives(y, g, sizes)
-        z, v = g + first / weight, 1 / weight
         if gain < GAIN:
             break
     g = mean + covariance @ a
+    z, v = working(g)
     log_site = -0.5 * (z - g) ** 2 / v - 0.5 * np.log(v) - HALF_LOG_2PI
     constant = family.log_density(y, g, sizes) - log_site
     return Sites(z, v, float(constant.sum()), iterations)
@@ -203,6 +212,12 @@ def _expectations(
         -0.5 * (z - mean) * dual - np.log(np.diag(root) * np.sqrt(v)) - HALF_LOG_2PI
     ).sum()
     return _Expectations(centre, SHARES @ slopes, weight, constant, float(log_density) + constant)
+
+
+def _dual(covariance: np.ndarray, z: np.ndarray, v: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return (C + diag v)^-1 (z - m)."""
+    scale = 1 / np.sqrt(v)
+    return scale * cho_solve((_root(covariance, 1 / v), True), scale * (z - mean))
 
 
 def _root(covariance: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -99,9 +99,9 @@ def test_posteriors_are_about_those_of_importance_sampling(kind):
 
 
 def test_steps_are_halved_where_they_go_too_far():
-    """Counts that the prior thinks impossible: full steps from its mean would overflow."""
-    family, covariance = Family("count", (), (-9.0, 0.5)), np.array([[4.0, 3.9], [3.9, 4.0]])
-    y, mean = np.array([900.0, 0.0]), np.full(2, -9.0)
+    """Counts that pilots never had, under a wide prior: the first step is to a rate of exp(160)."""
+    family, covariance = Family("count", (), (-9.0, 0.5)), 400 * np.eye(2)
+    y, mean = np.array([1.0, 200.0]), np.full(2, -9.0)
     found = sites(mean, covariance, family, y)
     mode, _ = posterior(mean, covariance, found)
     gradient = y - np.exp(mode) - np.linalg.solve(covariance, mode - mean)
