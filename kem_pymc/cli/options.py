@@ -60,6 +60,21 @@ Transform = Annotated[
         "are in its original unit, answers of kem effects are of the transformed one.",
     ),
 ]
+Family = Annotated[
+    Literal["count", "binary", "binomial", "ordinal", "positive", "student"] | None,
+    _table(
+        "NAME",
+        "Family of a target that isn't normal: count, binary (0 and 1), binomial (successes; see "
+        "--size), ordinal (levels such as 1 to 5), positive, or student (outliers).",
+    ),
+]
+Noise = Annotated[
+    str | None,
+    _table("COLUMN", "Known standard deviation of each target's own noise: its standard error."),
+]
+Size = Annotated[
+    str | None, _table("COLUMN", "Exposure of each count, or number of trials of a binomial.")
+]
 Features = Annotated[
     str | None,
     _table(

@@ -85,14 +85,22 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
 
 
 def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
-    """Print the transform of the target, or warn if a transform may help."""
+    """Print the family or transform of the target, or warn if one may help."""
     import numpy as np
 
-    from kem_pymc.data.transforms import advice
+    from kem_pymc.data import families, transforms
 
-    if scaling is not None and scaling.transform is not None:
+    y = np.concatenate(cohort.targets)
+    if cohort.family is not None:
+        info(
+            f"Targets are of the family {cohort.family}; modelled is the "
+            f"{cohort.family.label(cohort.target)}."
+        )
+    elif scaling is not None and scaling.transform is not None:
         info(f"The modelled quantity is {scaling.target_label(cohort.target)}.")
-    elif hint := advice(np.concatenate(cohort.targets)):
+    elif found := families.advice(y):
+        warn(f"{cohort.target} {found[1]}. See --family {found[0]}.")
+    elif hint := transforms.advice(y):
         warn(f"{cohort.target} {hint}. See --transform.")
 
 

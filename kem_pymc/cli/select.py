@@ -35,6 +35,8 @@ def select(
     skip_gaps: options.SkipGaps = False,
     missing: options.Missing = None,
     date_format: options.DateFormat = None,
+    noise: options.Noise = None,
+    size: options.Size = None,
     fit: Annotated[
         Literal["pilot", "map", "ml"],
         typer.Option(help="Priors of hyperparameters: from pilot users, of the study, or none."),
@@ -113,7 +115,7 @@ def select(
     known = {"features": list(learned.features), "target": target or learned.target}
     table = Table.from_options(ctx.params | known)
     if data is not None:
-        cohort = table.cohort(learned.levels)
+        cohort = table.cohort(learned.levels, family=learned.scaling.family)
     else:
         options.only_with_table(ctx)
         if study_file is None or study_file.test is None:

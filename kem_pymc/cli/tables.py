@@ -15,6 +15,8 @@ from kem_pymc.cli.options import listed
 from kem_pymc.data.cells import FILE_ROWS, Cells, Role, Scope, place, written
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
+from kem_pymc.data.families import Family
+from kem_pymc.data.families import Name as FamilyName
 from kem_pymc.data.table import incomplete_rows
 from kem_pymc.errors import DataWarning, InputError
 
@@ -43,6 +45,9 @@ class Table(BaseModel, extra="forbid", frozen=True):
     missing: Literal["error", "drop"] | None = None
     drop_short: bool = False
     date_format: str | None = None
+    noise: str | None = None
+    size: str | None = None
+    family: FamilyName | None = None
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -50,7 +55,10 @@ class Table(BaseModel, extra="forbid", frozen=True):
         return cls(**{name: value for name, value in options.items() if name in cls.model_fields})
 
     def cohort(
-        self, levels: Mapping[str, Sequence[str]] | None = None, scope: Scope = "pilot"
+        self,
+        levels: Mapping[str, Sequence[str]] | None = None,
+        scope: Scope = "pilot",
+        family: Family | None = None,
     ) -> Cohort:
         """Read the users, in the units of the table; see :meth:`kem_pymc.Cohort.from_frame`.
 
@@ -63,6 +71,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
             For new users, the levels of the pilot study's categories.
         scope : {"pilot", "population"}
             Without levels, what the users are for.
+        family : Family, optional
+            For new users, the family of the pilot study's targets.
 
         Raises
         ------
@@ -82,12 +92,15 @@ class Table(BaseModel, extra="forbid", frozen=True):
             categorical=self.categorical if pilot else levels,
             scope=scope if pilot else "new",
             date_format=self.date_format,
+            noise=self.noise,
+            size=self.size,
         )
         if pilot:
             _show(columns)
         cohort = Cohort.from_columns(
             table,
             columns,
+            family=self.family if pilot else family,
             batch=self.batch,
             gaps="skip" if self.skip_gaps else "error",
             missing=self.missing or "error",

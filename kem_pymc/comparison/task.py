@@ -98,7 +98,8 @@ class ComparisonTask:
         pool = CandidatePool(names, pilot.dimension)
         plain = priors = method.priors(study.priors, pool, 1.0)
         scaling = scaling_for(pilot, plain)
-        unit = scaling.target_sd  # of scores, the same whatever the transform
+        # Unit of scores, the same whatever the transform.
+        unit = scaling.target_sd if scaling.family is None else scaling.target_unit
         if study.transform is not None:
             scaling = Scaling.unit(pilot, study.transform)
         shared = None
@@ -189,7 +190,8 @@ def scored(
             row["truth"] = truth[u] if truth else ""
             against = points_to_predict(cohort, u, step, target)
             if against is not None:
-                row |= predictive_scores(selection, *against, single=single, unit=unit)
+                x, y, given = against
+                row |= predictive_scores(selection, x, y, single=single, unit=unit, **given)
             rows.append(row)
             previous = selection
     return rows

@@ -20,6 +20,7 @@ from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_t
 from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc.data.cells import Kind, Scope, escaped
 from kem_pymc.data.columns import Columns, check_levels, feature_columns
+from kem_pymc.data.families import Family, Name
 from kem_pymc.data.table import user_points
 from kem_pymc.data.validation import (
     LARGEST,
@@ -33,6 +34,13 @@ from kem_pymc.errors import InputError
 
 #: Largest numbers of columns and users in the display of a cohort.
 COLUMNS_SHOWN, USERS_SHOWN = 15, 10
+
+
+#: The smallest positive number.
+TINY = np.finfo(np.float64).tiny
+
+#: What may be known of every row besides inputs and target, and its least value.
+BY_ROW = {"noise": 0.0, "sizes": TINY, "latent": -LARGEST, "latent_noise": 0.0}
 
 
 class PaddedCohort(NamedTuple):
@@ -99,6 +107,11 @@ class Cohort(Displayed):
     sizes : tuple of ndarray, shape (n_u,) each, optional
         Exposure of each count, such as the hours in which steps were counted, or number of trials
         of which each count is the number of successes.
+    family : Family, optional
+        Distribution of targets that aren't normal.
+    latent, latent_noise : tuple of ndarray, shape (n_u,) each, optional
+        Pseudo-observations of the targets' latent values, and the standard deviations of their
+        noise, in place of those that the family gives on its own.
 
     Raises
     ------
@@ -119,6 +132,9 @@ class Cohort(Displayed):
     time_kind: Kind | None = None
     noise: tuple[np.ndarray, ...] | None = None
     sizes: tuple[np.ndarray, ...] | None = None
+    family: Family | None = None
+    latent: tuple[np.ndarray, ...] | None = None
+    latent_noise: tuple[np.ndarray, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
@@ -149,8 +165,11 @@ class Cohort(Displayed):
         points = [check_points(x, y, self.dimension) for x, y in data]
         object.__setattr__(self, "inputs", tuple(frozen(x) for x, _ in points))
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
-        for name in ("noise", "sizes"):
-            object.__setattr__(self, name, self._by_row(name, positive=name == "sizes"))
+        for name, least in BY_ROW.items():
+            object.__setattr__(self, name, self._by_row(name, least))
+        if self.family is not None:
+            for user, y, sizes in zip(self.users, self.targets, self._sizes, strict=True):
+                self.family.check(y, sizes, f" of user {user}")
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
             check_ends(user, ends, len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
@@ -164,7 +183,7 @@ class Cohort(Displayed):
                 f"Choose from {', '.join(self.features)}."
             )
 
-    def _by_row(self, name: str, positive: bool) -> tuple[np.ndarray, ...] | None:
+    def _by_row(self, name: str, least: float) -> tuple[np.ndarray, ...] | None:
         """Return read-only copies of what is known of every row, checked; None if nothing is."""
         given = getattr(self, name)
         if given is None:
@@ -175,9 +194,9 @@ class Cohort(Displayed):
                 f"There isn't one value of {name} for every target. Give one array per user."
             )
         every = np.concatenate(arrays)
-        if not (((every > 0) if positive else (every >= 0)) & (every <= LARGEST)).all():
-            least = "positive" if positive else "zero or positive"
-            raise InputError(f"A value of {name} isn't {least} and finite. Correct it.")
+        if not ((every >= least) & (every <= LARGEST)).all():
+            what = {0.0: "zero or positive", TINY: "positive"}.get(least, "in range")
+            raise InputError(f"A value of {name} isn't {what} and finite. Correct it.")
         return tuple(frozen(values) for values in arrays)
 
     @classmethod
@@ -198,6 +217,7 @@ class Cohort(Displayed):
         date_format: str | None = None,
         noise: Hashable | None = None,
         size: Hashable | None = None,
+        family: Family | Name | None = None,
     ) -> Self:
         """Read a cohort from a tidy table with one row per point.
 
@@ -246,6 +266,10 @@ class Cohort(Displayed):
             target's unit.
         size : column name, optional
             Exposure of each count, or number of trials of which it is the number of successes.
+        family : str or Family, optional
+            Distribution of targets that aren't normal: "count", "binary", "binomial", "ordinal",
+            "positive" or "student". Of a name, the parameters are learned from
+            these users. For new users, give the pilot cohort's ``family``.
 
         Returns
         -------
@@ -278,10 +302,14 @@ class Cohort(Displayed):
             noise=noise,
             size=size,
         )
-        return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing, short=short)
+        return cls.from_columns(
+            df, columns, family=family, batch=batch, gaps=gaps, missing=missing, short=short
+        )
 
     @classmethod
-    def from_columns(cls, df: pd.DataFrame, columns: Columns, **options: Any) -> Self:
+    def from_columns(
+        cls, df: pd.DataFrame, columns: Columns, family: Family | Name | None = None, **options: Any
+    ) -> Self:
         """Read a cohort from a table whose columns have roles; see :meth:`from_frame`.
 
         Parameters
@@ -289,6 +317,8 @@ class Cohort(Displayed):
         df : DataFrame
         columns : Columns
             Roles of the columns, from :func:`kem_pymc.data.feature_columns` for this table.
+        family : Family or str, optional
+            As in :meth:`from_frame`.
         **options
             ``batch``, ``gaps``, ``missing`` and ``short``, as in :meth:`from_frame`.
 
@@ -296,14 +326,18 @@ class Cohort(Displayed):
         -------
         Cohort
         """
+        points = user_points(df, columns, **options)
+        if isinstance(family, str):
+            family = Family.learn(family, points.targets, points.sizes)
         timed = columns.time in columns.names
         return cls(
-            **user_points(df, columns, **options)._asdict(),
+            **points._asdict(),
             features=tuple(map(escaped, columns.names)),
             target=escaped(columns.target),
             levels={escaped(name): levels for name, levels in columns.levels.items()},
             time=escaped(columns.time) if timed else None,
             time_kind=columns.time_kind if timed else None,
+            family=family,
         )
 
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
@@ -336,7 +370,7 @@ class Cohort(Displayed):
                     user=...,
                     time=...,
                 )
-            if [user, time, *self.features, self.target, *self._given].count(name) > 1:
+            if [user, time, *self.features, self.target, *self._known].count(name) > 1:
                 raise InputError(
                     f"Two columns of the table would be called {name!r}. "
                     "Give {user} or {time} another name.",
@@ -350,7 +384,7 @@ class Cohort(Displayed):
             codes = np.maximum(columns[name], -1).astype(np.int64)
             columns[name] = pd.Categorical.from_codes(codes, levels)
         users, y = pd.Series(self.users).repeat(sizes).array, np.concatenate(self.targets)
-        given = {name: np.concatenate(getattr(self, name)) for name in self._given}
+        given = {name: np.concatenate(getattr(self, name)) for name in self._known}
         before = {user: users, time: np.concatenate(steps)}
         return pd.DataFrame({**before, **columns, self.target: y, **given})
 
@@ -492,6 +526,11 @@ class Cohort(Displayed):
     @property
     def _given(self) -> tuple[str, ...]:
         """Names of what is known of every row besides inputs and target."""
+        return tuple(name for name in BY_ROW if getattr(self, name) is not None)
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """Names of what the table has of every row besides inputs and target."""
         return tuple(name for name in ("noise", "sizes") if getattr(self, name) is not None)
 
     def given(self, user: int, upto: int | None = None) -> dict[str, Any]:
@@ -509,7 +548,41 @@ class Cohort(Displayed):
         dict
             ``noise`` and ``sizes``, as far as they are known.
         """
-        return {name: getattr(self, name)[user][:upto] for name in self._given}
+        return {name: getattr(self, name)[user][:upto] for name in self._known}
+
+    def on_latent_scale(self) -> Self:
+        """Return the cohort whose targets are the pseudo-observations of latent values.
+
+        Their noise is known. Without a family it is this cohort.
+
+        Raises
+        ------
+        InputError
+            If the targets have known noise beside their family.
+        """
+        if self.family is None:
+            return self
+        if self.noise is not None:
+            raise InputError(
+                f"The noise of targets of the family {self.family.name} can't be known beside it. "
+                "Leave out {noise}.",
+                noise=...,
+            )
+        if self.latent is None or self.latent_noise is None:
+            made = map(self.family.pseudo_observations, self.targets, self._sizes)
+            latent, variances = zip(*made, strict=True)
+            noise = tuple(np.sqrt(v) for v in variances)
+        else:
+            latent, noise = self.latent, self.latent_noise
+        plain: dict[str, Any] = dict.fromkeys(
+            ("sizes", "family", "latent", "latent_noise", "truth")
+        )
+        target = self.family.label(self.target)
+        return replace(self, **plain, targets=latent, noise=noise, target=target)
+
+    @property
+    def _sizes(self) -> Sequence[np.ndarray | None]:
+        return self.sizes or [None] * self.n_users
 
     def noise_of(self, user: int, n: int | None = None) -> np.ndarray | None:
         """Return the known noise variances of a user's first n targets, by the user's position."""
@@ -528,9 +601,13 @@ class Cohort(Displayed):
         return PaddedCohort(x, y, ends, self.steps)
 
     def padded_given(self) -> dict[str, np.ndarray]:
-        """Return what is known of rows besides inputs and targets (U, n_max), padded with zeros."""
+        """Return what is known of rows besides inputs and normal targets, padded with zeros.
+
+        Arrays have the shape (U, n_max).
+        """
         longest = max(len(y) for y in self.targets)
-        arrays = {name: np.zeros((self.n_users, longest)) for name in self._given}
+        names = (*self._given, *(("targets",) if self.family is not None else ()))
+        arrays = {name: np.zeros((self.n_users, longest)) for name in names}
         for name, array in arrays.items():
             for u, values in enumerate(getattr(self, name)):
                 array[u, : len(values)] = values
@@ -540,6 +617,7 @@ class Cohort(Displayed):
         """Return a SHA-256 hash of the cohort's data and names, without its truth and time."""
         names: tuple[Any, ...] = (self.users, self.features, self.target)
         names += (dict(self.levels),) if self.levels else ()
+        names += (self.family,) if self.family is not None else ()
         digest = sha256(repr(names).encode())
         given = (getattr(self, name) for name in self._given)
         for parts in zip(self.inputs, self.targets, self.ends, *given, strict=True):

@@ -33,7 +33,6 @@ from kem_pymc.data.likelihoods import (
     StudentT,
     tilted,
 )
-from kem_pymc.data.transforms import MANY_ZEROS
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 
@@ -56,6 +55,9 @@ PARAMETERS: dict[Name, str] = {
     "positive": "a positive shape",
     "student": "degrees of freedom above 2 and a positive scale",
 }
+
+#: Fraction of zeros from which non-negative whole numbers are treated as counts with many zeros.
+MANY_ZEROS = 0.1
 
 #: Families whose targets are whole numbers.
 DISCRETE: tuple[Name, ...] = ("count", "binary", "binomial", "ordinal")
@@ -208,7 +210,7 @@ class Family:
             If a target or a size can't, or sizes are missing or are not for this family.
         """
         y = filled(y)
-        self._check_sizes(sizes, y.shape, whose)
+        self.check_sizes(sizes, y.shape, whose)
         if self.discrete:
             _check_whole(y, whose, self.name)
         low, high = self.support(sizes)
@@ -229,8 +231,10 @@ class Family:
                 f"for {domain}. Use another family, or none."
             )
 
-    def _check_sizes(self, sizes: npt.ArrayLike | None, shape: tuple[int, ...], whose: str) -> None:
-        """Check exposures or trials."""
+    def check_sizes(
+        self, sizes: npt.ArrayLike | None, shape: tuple[int, ...], whose: str = ""
+    ) -> None:
+        """Check exposures or trials of targets of some shape; see :meth:`check`."""
         if self.name not in ("count", "binomial"):
             if sizes is not None:
                 raise InputError(

@@ -11,12 +11,16 @@ import numpy.typing as npt
 from kem_pymc._system.options import check_whole, checked
 from kem_pymc.data.cells import Kind
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.families import Family
 from kem_pymc.data.table import check_varies
 from kem_pymc.data.transforms import Name, Transform
 from kem_pymc.data.validation import filled, frozen
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
+
+#: Smallest variance of latent values, which are logs or probits, to which they are scaled.
+LEAST_LATENT = 0.25
 
 #: Kinds of times.
 TIMES: tuple[Kind, ...] = ("numbers", "dates", "durations")
@@ -42,6 +46,8 @@ class Scaling:
         With a transform g they are those of g(y), which becomes (g(y) - mean) / sd.
     transform : Transform, optional
         Transform g of a skewed target.
+    family : Family, optional
+        Family of targets that aren't normal; what is scaled is their latent values.
     time_kind : {"numbers", "dates", "durations"}, optional
         What the time of the pilot users was in their table, if it is a feature.
 
@@ -57,6 +63,7 @@ class Scaling:
     target_sd: float
     transform: Transform | None = None
     time_kind: Kind | None = None
+    family: Family | None = None
 
     def __post_init__(self) -> None:
         low, high = (frozen(filled(ends)) for ends in (self.feature_low, self.feature_high))
@@ -73,6 +80,8 @@ class Scaling:
             raise InputError(
                 f"There is no time of {self.time_kind!r}. Give one of {', '.join(TIMES)}, or none."
             )
+        if self.transform is not None and self.family is not None:
+            raise InputError("The target has a transform and a family. Choose one of them.")
         object.__setattr__(self, "feature_low", low)
         object.__setattr__(self, "feature_high", high)
         object.__setattr__(self, "target_mean", float(mean))
@@ -88,7 +97,7 @@ class Scaling:
     def none(cls, cohort: Cohort) -> Self:
         """Return the scaling that changes nothing except the codes of categories."""
         ranges = _ranges(cohort, np.zeros(cohort.dimension), np.ones(cohort.dimension))
-        return cls(*ranges, 0.0, 1.0, time_kind=cohort.time_kind)
+        return cls(*ranges, 0.0, 1.0, time_kind=cohort.time_kind, family=cohort.family)
 
     @classmethod
     def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
@@ -113,10 +122,14 @@ class Scaling:
         x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
         learned = None if transform is None else Transform.learn(transform, y)
-        ranges = _ranges(cohort, x.min(axis=0), x.max(axis=0))
-        y = cls(*ranges, 0.0, 1.0, learned).targets_of(cohort)
+        ranges, family = _ranges(cohort, x.min(axis=0), x.max(axis=0)), cohort.family
+        scaled = cls(*ranges, 0.0, 1.0, learned, cohort.time_kind, family).apply(cohort)
+        y = np.concatenate(scaled.targets)
         check_varies((cohort.target,), y[:, None])  # a transform can make tiny values equal
-        return cls(*ranges, y.mean(), y.std(), learned, cohort.time_kind)
+        moments = float(y.mean()), float(y.std())
+        if family is not None and scaled.noise is not None:
+            moments = _latent_moments(y, np.concatenate(scaled.noise))
+        return cls(*ranges, *moments, learned, cohort.time_kind, family)
 
     def check_time(self, cohort: Cohort) -> None:
         """Check that the time of users is of the kind that it was for pilot users.
@@ -172,33 +185,43 @@ class Scaling:
         return (y - self.target_mean) / self.target_sd
 
     def observations(
-        self, y: npt.ArrayLike, noise: npt.ArrayLike | None = None, whose: str = ""
+        self,
+        y: npt.ArrayLike,
+        noise: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
+        whose: str = "",
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Scale targets (n,) and the known standard deviations (n,) of their noise, if given.
 
-        With a transform g, a standard deviation is multiplied by g'(y) (delta method).
+        With a transform g, a standard deviation is multiplied by g'(y) (delta method). With a
+        family they are pseudo-observations of latent values, given exposures or trials.
 
         Raises
         ------
         InputError
-            If a target can't be transformed.
+            If a target can't be transformed or doesn't belong to the family, or something is given
+            that the family doesn't have.
         """
+        if self.family is not None:
+            if noise is not None:
+                raise InputError(
+                    f"The noise of targets of the family {self.family.name} can't be known beside "
+                    "it. Leave out {noise}.",
+                    noise=...,
+                )
+            self.family.check(y, sizes, whose)
+            latent, variances = self.family.pseudo_observations(y, sizes)
+            return (latent - self.target_mean) / self.target_sd, np.sqrt(variances) / self.target_sd
+        if sizes is not None:
+            raise InputError(
+                "There are exposures or trials of targets without a family. Leave them out, or "
+                "give the family count or binomial."
+            )
         targets = self.targets(y, whose)
         if noise is None:
             return targets, None
         slope = 1.0 if self.transform is None else np.exp(self.transform.log_slope(y))
         return targets, filled(noise) * slope / self.target_sd
-
-    def targets_of(self, cohort: Cohort) -> np.ndarray:
-        """Scale the targets of all users of a cohort, and concatenate them to shape (n,).
-
-        Raises
-        ------
-        InputError
-            If a target can't be transformed.
-        """
-        users = zip(cohort.users, cohort.targets, strict=True)
-        return np.concatenate([self.targets(y, f" of user {user}") for user, y in users])
 
     def targets_back(self, y: npt.ArrayLike) -> np.ndarray:
         """Convert scaled targets, or quantiles of them, to the target's unit."""
@@ -210,8 +233,10 @@ class Scaling:
         """Standard deviation of the target, in its unit.
 
         With a transform, half of the distance between mean - sd and mean + sd of the transformed
-        target, both transformed back.
+        target, both transformed back. With a family it is one, the unit of the target itself.
         """
+        if self.family is not None:
+            return 1.0
         low, high = self.targets_back([-1.0, 1.0])
         return float(high - low) / 2
 
@@ -220,6 +245,8 @@ class Scaling:
 
         This is the target, or the transformed target.
         """
+        if self.family is not None:
+            return self.family.label(target)
         return target if self.transform is None else self.transform.label(target)
 
     def mean_back(self, mean: npt.ArrayLike) -> np.ndarray:
@@ -297,13 +324,26 @@ class Scaling:
             If the time is of another kind than that of the pilot users.
         """
         self.check_time(cohort)
-        scaled = [self.observations(y, **cohort.given(u)) for u, y in enumerate(cohort.targets)]
+        if cohort.family is None:
+            cohort = replace(cohort, family=self.family)
+        if cohort.family != self.family:
+            raise InputError(
+                f"The targets' family is {cohort.family}, and that of the pilot users "
+                f"{self.family or 'normal'}. Give the pilot cohort's family to both."
+            )
+        latent, linear = cohort.on_latent_scale(), replace(self, family=None)
+        users = enumerate(zip(latent.users, latent.targets, strict=True))
+        scaled = [
+            linear.observations(y, **latent.given(u), whose=f" of user {user}")
+            for u, (user, y) in users
+        ]
         noise = [sds for _, sds in scaled if sds is not None]
         return replace(
-            cohort,
+            latent,
             inputs=tuple(self.inputs(x) for x in cohort.inputs),
             targets=tuple(targets for targets, _ in scaled),
             noise=tuple(noise) if noise else None,
+            target=cohort.target,
             truth=None,
         )
 
@@ -315,6 +355,7 @@ class Scaling:
             "target_mean": self.target_mean,
             "target_sd": self.target_sd,
             **({} if self.transform is None else {"transform": asdict(self.transform)}),
+            **({} if self.family is None else {"family": asdict(self.family)}),
             **({} if self.time_kind is None else {"time_kind": self.time_kind}),
         }
 
@@ -329,17 +370,19 @@ class Scaling:
         """
         entries = set(cls.__dataclass_fields__)
         known = isinstance(state, Mapping) and set(state) <= entries
-        if not (known and entries - {"transform", "time_kind"} <= set(state)):
+        if not (known and entries - {"transform", "family", "time_kind"} <= set(state)):
             raise InputError(
                 f"A scaling can't be read from {state!r}. "
                 f"Give {', '.join(cls.__dataclass_fields__)}."
             )
-        transform = state.get("transform")
-        if transform is None:
-            return cls(**state)
-        if not isinstance(transform, Mapping) or set(transform) != {"name", "parameter"}:
-            raise InputError("A transform can't be read. Give its name and its parameter.")
-        return cls(**{**state, "transform": Transform(**transform)})
+        made: dict[str, Any] = {}
+        for name, kind in (("transform", Transform), ("family", Family)):
+            if (given := state.get(name)) is not None:
+                if not isinstance(given, Mapping) or {*given} != {*kind.__dataclass_fields__}:
+                    parts = " and its ".join(kind.__dataclass_fields__)
+                    raise InputError(f"A {name} can't be read. Give its {parts}.")
+                made[name] = kind(**given)
+        return cls(**{**state, **made})
 
 
 def transformed(cohort: Cohort, transform: Transform | Name | None) -> Cohort:
@@ -360,6 +403,18 @@ def transformed(cohort: Cohort, transform: Transform | Name | None) -> Cohort:
     users = zip(cohort.users, cohort.targets, strict=True)
     targets = tuple(learned.forward(y, f" of user {user}") for user, y in users)
     return replace(cohort, targets=targets, target=learned.label(cohort.target))
+
+
+def _latent_moments(latent: np.ndarray, noise: np.ndarray) -> tuple[float, float]:
+    """Return mean and standard deviation of latent values, given noisy observations (n,).
+
+    The mean has weights by precision, and the variance is what the noise leaves of that of the
+    observations. It is at least `LEAST_LATENT`, because few targets say little of it.
+    """
+    weights = 1 / (1 + noise**2)
+    mean = float(weights @ latent / weights.sum())
+    variance = float(weights @ ((latent - mean) ** 2 - noise**2) / weights.sum())
+    return mean, max(variance, LEAST_LATENT) ** 0.5
 
 
 def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -25,9 +25,6 @@ LARGEST = 700.0
 #: Targets with a larger skewness are strongly skewed.
 STRONG_SKEW = 1.5
 
-#: Fraction of zeros from which non-negative whole numbers are treated as counts with many zeros.
-MANY_ZEROS = 0.1
-
 #: Range of lambda in which the Yeo-Johnson transform maps onto all real numbers.
 LAMBDAS = (0.0, 2.0)
 
@@ -186,10 +183,7 @@ def advice(targets: npt.ArrayLike) -> str | None:
     y = np.asarray(targets, dtype=np.float64)
     if np.ptp(y) == 0:
         return None
-    skewness, counts = float(skew(y)), (y >= 0).all() and (y == np.floor(y)).all()
-    if counts and (y == 0).mean() >= MANY_ZEROS:
-        zeros = 100 * np.mean(y == 0)
-        return f"is a count with {zeros:.0f} % zeros; sqrt or log1p may suit it better"
+    skewness = float(skew(y))
     if skewness > STRONG_SKEW:
         which = "log" if (y > 0).all() else "log1p" if (y >= 0).all() else "yeo-johnson"
         return f"is strongly skewed (skewness {skewness:.1f}); {which} or sqrt may suit it better"

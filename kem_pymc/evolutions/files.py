@@ -77,12 +77,19 @@ class _Transform(_Strict):
     parameter: Annotated[int | float, Field(ge=0, le=LARGEST)]
 
 
+class _Family(_Strict):
+    name: Literal["count", "binary", "binomial", "ordinal", "positive", "student"]
+    parameters: list[Number] = []
+    latent: list[Number] | None = None
+
+
 class _Scaling(_Strict):
     feature_low: list[Number]
     feature_high: list[Number]
     target_mean: Number
     target_sd: Positive
     transform: _Transform | None = None
+    family: _Family | None = None
     time_kind: Literal["numbers", "dates", "durations"] | None = None
 
 

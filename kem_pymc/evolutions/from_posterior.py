@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.options import check_whole
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import BY_ROW, Cohort
 from kem_pymc.data.scaling import Scaling, transformed
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
@@ -151,14 +151,13 @@ def read_cohort(idata: "DataTree") -> Cohort:
     scaled = _values(idata, "inputs", ("user", "point", "feature"), "constant_data")
     ends = _values(idata, "n_points", ("user", "time_step"), "constant_data")
     targets = _values(idata, "targets", ("user", "time_step", "point"), "observed_data")
-    targets = scaling.targets_back(targets)
     levels = {name: tuple(texts) for name, texts in settings.get("levels", {}).items()}
     inputs = scaling.feature_low + scaled * (scaling.feature_high - scaling.feature_low)
     codes = [names.index(name) for name in levels]
     inputs[..., codes] = np.round(inputs[..., codes])
     counts = ends.max(axis=1).astype(int)
     last = np.argmax(ends, axis=1)
-    given = {
+    known: dict[str, Any] = {
         name: tuple(
             values[:n]
             for values, n in zip(
@@ -167,20 +166,23 @@ def read_cohort(idata: "DataTree") -> Cohort:
                 strict=True,
             )
         )
-        for name in ("noise", "sizes")
+        for name in (*BY_ROW, "targets")
         if f"known_{name}" in idata["constant_data"]
     }
+    if "targets" not in known:
+        own = zip(targets, last, counts, strict=True)
+        known["targets"] = tuple(scaling.targets_back(y[t, :n]) for y, t, n in own)
     return Cohort(
-        tuple(idata["constant_data"].coords["user"].values.tolist()),
-        tuple(x[:n] for x, n in zip(inputs, counts, strict=True)),
-        tuple(y[t, :n] for y, t, n in zip(targets, last, counts, strict=True)),
-        tuple(np.unique(row[row > 0]) for row in ends.astype(int)),
-        tuple(names),
-        settings["target"],
+        users=tuple(idata["constant_data"].coords["user"].values.tolist()),
+        inputs=tuple(x[:n] for x, n in zip(inputs, counts, strict=True)),
+        ends=tuple(np.unique(row[row > 0]) for row in ends.astype(int)),
+        features=tuple(names),
+        target=settings["target"],
         levels=levels,
         time=settings.get("time"),
         time_kind=scaling.time_kind,
-        **given,
+        family=scaling.family,
+        **known,
     )
 
 

@@ -145,7 +145,10 @@ def thinned(objective: Objective) -> Objective:
     problem, places = objective.problem, spread_places(objective.n_points)
     x, y = problem.x.T[places], objective.targets[places]
     known = None if objective.known is None else objective.known.at(places)
-    return Objective(objective.coordinates, x, y, problem.prior, objective.noise_floor, known)
+    recorded = None if objective.recorded is None else objective.recorded.at(places)
+    return Objective(
+        objective.coordinates, x, y, problem.prior, objective.noise_floor, known, recorded
+    )
 
 
 def spread_places(n: int) -> np.ndarray:
@@ -175,6 +178,10 @@ class Criterion(NamedTuple):
 
     value: float
     score: float
+
+    def plus(self, log_probability: float) -> "Criterion":
+        """Return the log evidence with another log probability added to it."""
+        return Criterion(self.value + log_probability, self.score + log_probability)
 
 
 def bic(log_likelihood: float, n_parameters: int, n_points: int) -> Criterion:

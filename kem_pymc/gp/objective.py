@@ -19,6 +19,7 @@ from kem_pymc._system.jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.likelihood import (
     HALF_LOG_2PI,
@@ -28,6 +29,7 @@ from kem_pymc.gp.likelihood import (
     representable,
 )
 from kem_pymc.gp.problem import Prior, Problem, evaluate, evaluate_all, flat_prior, log_prior
+from kem_pymc.gp.recorded import Recorded, ScaledSites
 from kem_pymc.kernels.library import kernels
 
 #: Height, gradient (d,) and curvature (d, d) of an objective at coordinates (d,).
@@ -55,6 +57,10 @@ class Objective:
     known : KnownPart, optional
         What is known of the targets at these inputs: its mean is subtracted from them, and its
         covariance added to that of the composition.
+    recorded : Recorded, optional
+        Targets of a family, for which `y` and the known noise stand.
+    log_constant : float
+        Log density of the recorded targets less that of `y`, by Laplace's approximation.
     """
 
     def __init__(
@@ -65,10 +71,12 @@ class Objective:
         prior: Prior | None = None,
         noise_floor: float = NOISE_FLOOR,
         known: KnownPart | None = None,
+        recorded: Recorded | None = None,
+        log_constant: float = 0.0,
     ) -> None:
         self.coordinates = coordinates
         self.noise_floor = noise_floor
-        self.known = known
+        self.known, self.recorded, self.log_constant = known, recorded, log_constant
         #: Cache by coordinates: the evidence and draws of values need the same curvature.
         self.curvatures: dict[tuple[bytes, bool], Curvature] = {}
         #: The targets (n,), before the known mean is subtracted.
@@ -92,9 +100,46 @@ class Objective:
         return len(self.problem.y)
 
     @property
+    def sites(self) -> ScaledSites | None:
+        """The observations that stand for recorded targets, if there are any."""
+        if self.recorded is None or self.known is None or self.known.noise is None:
+            return None
+        return ScaledSites(self.targets, self.known.noise, self.log_constant)
+
+    @property
     def is_large(self) -> bool:
         """Whether LAPACK evaluates the objective, not compiled loops; decided only here."""
         return self.n_points >= LARGE
+
+    def around(self, values: np.ndarray, rough: bool = False) -> Self:
+        """Return the objective whose observations stand for the recorded targets at coordinates.
+
+        Parameters
+        ----------
+        values : ndarray, shape (k + 1,)
+        rough : bool
+            As for :meth:`kem_pymc.gp.recorded.Recorded.sites`.
+        """
+        assert self.recorded is not None
+        x = self.problem.x.T
+        covariance = FixedKernel.of(self.coordinates, values).cross(x, x)
+        covariance[np.diag_indices(len(x))] += math.exp(values[-1])
+        function = None if self.known is None else self.known.function
+        if self.known is None or function is None:
+            mean = np.zeros(len(x))
+        else:
+            mean, covariance = self.known.mean, covariance + function.covariance(x, x)
+        found = self.recorded.sites(mean, covariance, rough, self.sites)
+        return type(self)(
+            self.coordinates,
+            x,
+            found.targets,
+            self.problem.prior,
+            self.noise_floor,
+            KnownPart(function, x, found.noise),
+            self.recorded,
+            found.log_constant,
+        )
 
     def with_prior(self, prior: Prior) -> Self:
         """Return the same likelihood with another prior."""

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import filled
+from kem_pymc.data.validation import check_noise, filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mixture import Mixture
+from kem_pymc.gp.response import Response
 
 #: Maximum number of inputs that are displayed.
 SHOWN = 10
@@ -55,6 +57,11 @@ class Prediction(Displayed):
         Contribution of the prior mean: the pilot users' mean if targets were standardised, else 0.
     known_noise : ndarray, shape (m,), or float
         Known variances of the observations' own noise, which add to `noises`.
+    family : Family, optional
+        Family of the target. `function`, components, `noise` and `offset` are then those of latent
+        values; `mean`, `sd`, and what is said of an `observation` are those of the target itself.
+    sizes : ndarray, shape (m,), optional
+        Exposures of counts or numbers of trials; one each by default.
     """
 
     function: Mixture
@@ -63,6 +70,8 @@ class Prediction(Displayed):
     include_noise: bool = False
     offset: float = 0.0
     known_noise: np.ndarray | float = 0.0
+    family: Family | None = None
+    sizes: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -77,20 +86,36 @@ class Prediction(Displayed):
         function = Mixture(np.ones(1), mean[None], sd[None])
         return cls(function, np.array([noise]), components or {}, include_noise)
 
-    def with_noise(self, sds: np.ndarray) -> Self:
-        """Return the prediction of observations whose noise has known sds (m,) as well.
+    def given(self, noise: npt.ArrayLike | None, sizes: npt.ArrayLike | None) -> Self:
+        """Return the prediction of observations of which noise, or sizes, are known.
+
+        Parameters
+        ----------
+        noise : array_like, shape (m,), or None
+            Known standard deviations of the observations' own noise.
+        sizes : array_like, shape (m,), or None
+            Exposures or numbers of trials.
 
         Raises
         ------
         InputError
-            If the target is transformed, so that an sd depends on the target itself.
+            If the family of the target, or a transform, has no such noise or sizes, or there isn't
+            one for each observation.
         """
-        if self.function.transform is not None:
+        places = self.function.mean[0]
+        if sizes is not None and self.family is None:
+            raise InputError("The target isn't a count or binomial. Leave out {sizes}.", sizes=...)
+        if sizes is not None and self.family is not None:
+            self.family.check_sizes(sizes, places.shape)
+        if noise is None:
+            return self if sizes is None else replace(self, sizes=filled(sizes))
+        if self.function.transform is not None or self.family is not None:
             raise InputError(
-                "The target is transformed, so that its noise isn't normal. Leave out {noise}.",
+                "The target has a transform or a family, so that its noise isn't normal. Leave out "
+                "{noise}.",
                 noise=...,
             )
-        return replace(self, known_noise=sds**2)
+        return replace(self, known_noise=check_noise(noise, places) ** 2)
 
     @property
     def noise(self) -> float:
@@ -98,14 +123,26 @@ class Prediction(Displayed):
         return float(self.function.weights @ self.noises)
 
     @cached_property
-    def observation(self) -> Mixture:
+    def observation(self) -> Mixture | Response:
         """The distribution of a new observation at each input, regardless of `include_noise`."""
+        if self.family is not None:
+            return Response(self.function, self.noises, self.family, self.sizes)
         sd = np.sqrt(self.function.sd**2 + self.noises[:, None] + self.known_noise)
         return replace(self.function, sd=sd)
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return (self.observation if self.include_noise else self.function).moments()
+        if self.include_noise:
+            return self.observation.moments()
+        return self._curve
+
+    @property
+    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd (m,) of the latent function, or of the curve of targets' means."""
+        observation = self.observation
+        if isinstance(observation, Response):
+            return observation.curve()
+        return self.function.moments()
 
     @property
     def mean(self) -> np.ndarray:
@@ -120,7 +157,7 @@ class Prediction(Displayed):
     @property
     def sd_function(self) -> np.ndarray:
         """The sd (m,) of the latent function, regardless of `include_noise`."""
-        return self.function.moments()[1]
+        return self._curve[1]
 
     def quantile(self, probability: float) -> np.ndarray:
         """Return a quantile (m,) of a new observation at each input, in the unit of `mean`.
@@ -232,4 +269,5 @@ def in_target_unit(scaled: Prediction, scaling: Scaling) -> Prediction:
             for label, part in scaled.components.items()
         },
         offset=scaling.target_mean,
+        family=scaling.family,
     )

@@ -67,14 +67,15 @@ def sites(
     family: Family,
     y: np.ndarray,
     sizes: np.ndarray | None = None,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Sites:
     """Return the sites of Laplace's approximation.
 
-    Newton's iterations start from the posterior of the pseudo-observations, or from the prior means
-    if these are more likely. A step is halved until the log joint density doesn't fall. For
-    ``student`` they are those of the EM algorithm, whose weights are always positive, but larger
-    than the curvature: the mode is right, the evidence is too small by about a nat, and
-    :func:`closest` is to be preferred.
+    Newton's iterations start from the posterior of the pseudo-observations, or of sites that are
+    near, or from the prior means if these are more likely. A step is halved until the log joint
+    density doesn't fall. For ``student`` they are those of the EM algorithm, whose weights are
+    always positive, but larger than the curvature: the mode is right, the evidence is too small by
+    about a nat, and :func:`closest` is to be preferred.
 
     Parameters
     ----------
@@ -87,6 +88,8 @@ def sites(
         Targets.
     sizes : ndarray, shape (n,), optional
         Exposures or trials.
+    start : tuple of ndarray, shape (n,) each, optional
+        Values and variances of sites that are near.
 
     References
     ----------
@@ -103,7 +106,8 @@ def sites(
         first, weight = family.derivatives(y, g, sizes)
         return g + first / weight, 1 / weight
 
-    a = _dual(covariance, *family.pseudo_observations(y, sizes), mean)
+    near = family.pseudo_observations(y, sizes) if start is None else start
+    a = _dual(covariance, *near, mean)
     if joint(a) < joint(np.zeros_like(mean)):  # where the prior is far from the pilots' values
         a = np.zeros_like(mean)
     best, iterations = joint(a), 0
@@ -131,17 +135,18 @@ def closest(
     family: Family,
     y: np.ndarray,
     sizes: np.ndarray | None = None,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Sites:
     """Return the sites of the normal distribution that is closest to the posterior.
 
     It maximises the lower bound of the log evidence (Opper and Archambeau 2009) by steps along its
-    natural gradient (Khan and Lin 2017), from Laplace's approximation on; they are halved until the
-    bound doesn't fall. Means and variances are nearly exact, and the bound is too small by some
-    hundredths of a nat.
+    natural gradient (Khan and Lin 2017), from Laplace's approximation on, or from sites that are
+    near; they are halved until the bound doesn't fall. Means and variances are nearly exact, and
+    the bound is too small by some hundredths of a nat.
 
     Parameters
     ----------
-    mean, covariance, family, y, sizes
+    mean, covariance, family, y, sizes, start
         See :func:`sites`.
 
     References
@@ -149,7 +154,11 @@ def closest(
     Opper and Archambeau (2009). The variational Gaussian approximation revisited.
     Khan and Lin (2017). Conjugate-computation variational inference.
     """
-    z, v, _, iterations = sites(mean, covariance, family, y, sizes)
+    iterations = 0
+    if start is None:
+        z, v, _, iterations = sites(mean, covariance, family, y, sizes)
+    else:
+        z, v = start
     state = _expectations(mean, covariance, family, y, sizes, z, v)
     while iterations < ITERATIONS:
         iterations += 1

@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from kem_pymc import priors as prior_tables
 from kem_pymc._system.options import checked
 from kem_pymc.data.categories import check_categories
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import BY_ROW, Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
@@ -52,7 +52,8 @@ MOST_INDICATORS = 5_000_000
 VARIABLES = (
     *("structure", "hyperparameters", "noise", "targets", "concentration"),
     *("assignment", "inclusion", "n_clusters", "log_joint", "dataset_log_likelihood"),
-    *("study", "inputs", "n_points", "seating", "chain", "draw", "known_noise", "known_sizes"),
+    *("study", "inputs", "n_points", "seating", "chain", "draw"),
+    *(f"known_{name}" for name in (*BY_ROW, "targets")),
 )
 
 
@@ -68,7 +69,7 @@ class EvolutionModel(pm.Model):
     learned, the parameters that all clusters share: ``concentration``, and population parameters of
     the priors by name. ``constant_data`` contains ``inputs`` (user, point, feature), scaled as the
     model uses them and 0 beyond a user's last point, and ``n_points``, the number of points of each
-    dataset; ``known_noise`` and ``known_sizes`` (user, point) are what the cohort has of these.
+    dataset; ``known_noise`` and the like (user, point) are what else the cohort has of rows.
 
     Parameters
     ----------

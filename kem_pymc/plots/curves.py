@@ -161,7 +161,10 @@ def points_of(selection: Selection | EvolvedSelection) -> tuple[np.ndarray, np.n
     """Return the user's points, inputs (n, D) and targets (n,), in the user's units."""
     scaling = selection.scaling
     extent = scaling.feature_high - scaling.feature_low
-    return scaling.feature_low + selection.x * extent, scaling.targets_back(selection.y)
+    x = scaling.feature_low + selection.x * extent
+    if isinstance(selection, Selection):
+        return x, selection.targets
+    return x, scaling.targets_back(selection.y)
 
 
 def section(x: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:

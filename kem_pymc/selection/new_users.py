@@ -58,7 +58,7 @@ def check_users(cohort: Cohort, evolutions: Evolutions) -> None:
         far = x[:, d].min() < low - room or x[:, d].max() > high + room
         if far and name not in evolutions.levels:
             _warn(name, x[:, d], f"it was between {low:.6g} and {high:.6g}")
-    if np.abs(scaling.targets_of(cohort)).max() > FAR_TARGET:
+    if np.abs(np.concatenate(scaling.apply(cohort).targets)).max() > FAR_TARGET:
         _warn(
             cohort.target,
             y,

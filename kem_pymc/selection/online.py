@@ -112,7 +112,8 @@ def predictions(
     ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
     it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function`` (the
     sd without noise), the ``median`` of an observation and the ends of its 50, 80 and 95 %
-    intervals (``low_95`` is the 0.025 quantile), in the target's unit; then the features.
+    intervals (``low_95`` is the 0.025 quantile), in the target's unit; then the features. Of a
+    future point, a count has the exposure one, and a binomial one trial.
 
     Parameters
     ----------
@@ -137,15 +138,21 @@ def predictions(
     """
     check_names(cohort)
     frames = []
-    for user, x, y, ends in zip(
-        cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
-    ):
+    users = zip(cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True)
+    for position, (user, x, y, ends) in enumerate(users):
         coming = (future or {}).get(user, np.empty((0, cohort.dimension)))
         last = len(ends) - 1
+        # Of future observations nothing is known: no noise of their own, and sizes of one.
+        given: dict[str, Any] = {
+            name: np.append(row, np.full(len(coming), float(name == "sizes")))
+            for name, row in cohort.given(position).items()
+        }
         inputs, targets = np.vstack([x, coming]), np.append(y, np.full(len(coming), np.nan))
         for step, selection in enumerate(trajectories[user]):
             n = int(ends[min(step + horizon, last)]) if step < last else len(inputs)
-            predicted = selection.predict(inputs[:n], include_noise=True)
+            predicted = selection.predict(
+                inputs[:n], include_noise=True, **{name: row[:n] for name, row in given.items()}
+            )
             point = np.arange(n)
             frames.append(
                 pd.DataFrame(

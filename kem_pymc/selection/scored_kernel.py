@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from kem_pymc.gp.evidence import draw_values
 from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.recorded import ScaledSites
 from kem_pymc.kernels.composition import Composition
 
 
@@ -44,7 +45,8 @@ class ScoredKernel:
     noise : float
         Fitted noise variance, in scaled units.
     log_likelihood : float
-        Log likelihood of the scaled targets at the fitted values.
+        Log likelihood of the scaled targets at the fitted values; of targets of a family, that of
+        the targets themselves by Laplace's approximation.
     n_parameters : int
         Number of hyperparameters of the kernel, plus one for the noise.
     bic : float
@@ -65,6 +67,8 @@ class ScoredKernel:
     draws : tuple of Draw
         Posterior draws of the values, given the composition. Empty if predictions use the fitted
         values alone.
+    sites : ScaledSites, optional
+        Normal observations that stand for targets of a family, at the fitted values.
     """
 
     composition: Composition
@@ -81,6 +85,7 @@ class ScoredKernel:
     evaluations: int
     converged: bool
     draws: tuple[Draw, ...] = ()
+    sites: ScaledSites | None = None
 
     @property
     def fitted(self) -> Draw:
@@ -95,15 +100,17 @@ class ScoredKernel:
         """
         coordinates = objective.coordinates
         hyperparameters, noise = coordinates.named(fitted.values)
+        likelihood = fitted.log_likelihood + objective.log_constant
         return cls(
             composition=coordinates.composition,
             hyperparameters=hyperparameters,
             noise=noise,
-            log_likelihood=fitted.log_likelihood,
+            log_likelihood=likelihood,
             n_parameters=len(coordinates),
-            bic=bic(fitted.log_likelihood, len(coordinates), objective.n_points).value,
+            bic=bic(likelihood, len(coordinates), objective.n_points).value,
             evaluations=fitted.evaluations,
             converged=fitted.converged,
+            sites=objective.sites,
             **{"weight": 1.0, "probability": 1.0} | fields,
         )
 

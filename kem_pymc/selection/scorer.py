@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,14 @@ class FitProblem:
     objective: Objective
     pilot: Prior
     starts: list[np.ndarray]
+
+
+class _Scored(NamedTuple):
+    """An objective, its fit, and the score of the fit."""
+
+    objective: Objective
+    fit: Fit
+    criterion: Criterion
 
 
 class Scorer:
@@ -175,21 +183,23 @@ class Scorer:
         # Make sure that the selected proposal was fitted to all points.
         while screens and (len(done) < REFINED or _best(fitted, set()) not in done):
             i = _best(fitted, done)
-            fitted[i] = self._exact(problems[i], [fitted[i][0].values])
+            fitted[i] = self._exact(problems[i], [fitted[i].fit.values])
             done.add(i)
-        weights = normalised([criterion.score for _, criterion in fitted])
+        weights = normalised([scored.criterion.score for scored in fitted])
         return [
             ScoredKernel.of(
-                problem.objective,
+                objective,
                 found,
                 status=problem.proposal.status,
                 criterion=criterion.value,
                 score=criterion.score,
                 weight=weight,
                 probability=problem.proposal.probability,
-                draws=draws_around(problem.objective, found) if weight >= LEAST_WEIGHT else (),
+                draws=draws_around(objective, found) if weight >= LEAST_WEIGHT else (),
             )
-            for problem, (found, criterion), weight in zip(problems, fitted, weights, strict=True)
+            for problem, (objective, found, criterion), weight in zip(
+                problems, fitted, weights, strict=True
+            )
         ]
 
     def problem(
@@ -250,46 +260,64 @@ class Scorer:
             return study_prior(self.table, coordinates, parent)
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
-    def _fit_and_criterion(self, problem: FitProblem, fitted: Fit) -> tuple[Fit, Criterion]:
+    def _fit_and_criterion(
+        self, objective: Objective, problem: FitProblem, fitted: Fit
+    ) -> tuple[Fit, Criterion]:
         """Return a fit and its score.
 
         The fit is replaced if the evidence finds a higher optimum.
         """
-        objective, likelihood = problem.objective, fitted.log_likelihood
+        likelihood = fitted.log_likelihood + objective.log_constant
         if self.criterion == "bic":
             return fitted, bic(likelihood, len(fitted.values), objective.n_points)
         if self.criterion == "aic":
             return fitted, aic(likelihood, len(fitted.values))
         if self.criterion == "laplace":
-            return laplace(objective, fitted)
+            fitted, evidence = laplace(objective, fitted)
+            return fitted, evidence.plus(objective.log_constant)
         if self.criterion == "loo":
-            return fitted, leave_one_out(objective, fitted.values)
+            left_out = leave_one_out(objective, fitted.values)
+            return fitted, left_out.plus(objective.log_constant)
         if self.fit == "ml":  # the evidence needs a prior: use that of fit="pilot"
             objective = objective.with_prior(problem.pilot)
             _, evidence = laplace(objective, fit(objective, [fitted.values], 1))
         else:
             fitted, evidence = laplace(objective, fitted)
-        total = evidence.value + math.log(problem.proposal.probability)
-        return fitted, Criterion(total, total)
+        more = math.log(problem.proposal.probability) + objective.log_constant
+        return fitted, evidence.plus(more)
 
-    def _exact(self, problem: FitProblem, starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
-        return self._fit_and_criterion(problem, fit(problem.objective, starts, self.runs))
+    def _exact(self, problem: FitProblem, starts: Sequence[np.ndarray]) -> _Scored:
+        objective = problem.objective
+        fitted = fit(objective, starts, self.runs)
+        if objective.recorded is not None:  # the family's likelihood replaces pseudo-observations
+            fitted = fit(objective.around(fitted.values, rough=True), [fitted.values], 1)
+            objective = objective.around(fitted.values)
+            likelihood, density = objective.terms(fitted.values)
+            fitted = replace(fitted, log_likelihood=likelihood, log_prior=density)
+        return _Scored(objective, *self._fit_and_criterion(objective, problem, fitted))
 
-    def _rough(self, problem: FitProblem) -> tuple[Fit, Criterion]:
-        fitted, evidence = rough_fit(problem.objective, problem.starts, self.runs)
+    def _rough(self, problem: FitProblem) -> _Scored:
+        objective = problem.objective
+        fitted, evidence = rough_fit(objective, problem.starts, self.runs)
+        if objective.recorded is not None:
+            before = objective.terms(fitted.values)[0]
+            objective = objective.around(fitted.values, rough=True)
+            likelihood = objective.terms(fitted.values)[0]
+            fitted = replace(fitted, log_likelihood=likelihood)
+            evidence += likelihood + objective.log_constant - before
         if self.criterion not in ("posterior", "laplace"):
-            return self._fit_and_criterion(problem, fitted)
+            return _Scored(objective, *self._fit_and_criterion(objective, problem, fitted))
         if self.criterion == "posterior":
             evidence += math.log(problem.proposal.probability)
             if self.fit == "ml":
                 evidence += problem.objective.with_prior(problem.pilot).terms(fitted.values)[1]
-        return fitted, Criterion(evidence, evidence)
+        return _Scored(objective, fitted, Criterion(evidence, evidence))
 
 
-def _best(fitted: Sequence[tuple[Fit, Criterion]], without: Set[int]) -> int:
+def _best(fitted: Sequence[_Scored], without: Set[int]) -> int:
     """Return the index of the largest score, ignoring the indices in `without`."""
     places = [i for i in range(len(fitted)) if i not in without]
-    return max(places, key=lambda i: fitted[i][1].score)
+    return max(places, key=lambda i: fitted[i].criterion.score)
 
 
 def study_prior(priors: PriorTable, coordinates: Coordinates, parent: Composition) -> Prior:

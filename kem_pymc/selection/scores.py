@@ -62,10 +62,10 @@ def scores(
         for step, selection in enumerate(selections):
             points = points_to_predict(cohort, position, step, target)
             if points is not None:
+                x, y, given = points
                 row = row_of(selection, selections[step - 1] if step else None)
-                rows.append(
-                    {"user": user, "time_step": step} | predictive_scores(selection, *points) | row
-                )
+                score = predictive_scores(selection, x, y, **given)
+                rows.append({"user": user, "time_step": step} | score | row)
     if not rows:
         raise InputError(
             "The scores need a next batch, but no user has a second time step. "
@@ -76,7 +76,7 @@ def scores(
 
 def points_to_predict(
     cohort: Cohort, user: int, time_step: int, target: str
-) -> tuple[np.ndarray, np.ndarray] | None:
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]] | None:
     """Return the points against which the predictions of a selection are scored.
 
     Parameters
@@ -90,16 +90,17 @@ def points_to_predict(
 
     Returns
     -------
-    tuple of ndarray, shapes (m, D) and (m,), or None
-        Inputs and targets; None if there is no next time step.
+    tuple of ndarray, shapes (m, D) and (m,), and dict, or None
+        Inputs, targets and what is known of them; None if there is no next time step.
     """
     if target == "truth":
-        return cohort.truth.x_test, cohort.truth.y_test[user]
+        return cohort.truth.x_test, cohort.truth.y_test[user], {}
     ends = cohort.ends[user]
     if time_step + 1 == len(ends):
         return None
     coming = slice(ends[time_step], ends[time_step + 1])
-    return cohort.inputs[user][coming], cohort.targets[user][coming]
+    given = {name: values[coming] for name, values in cohort.given(user).items()}
+    return cohort.inputs[user][coming], cohort.targets[user][coming], given
 
 
 def predictive_scores(
@@ -109,6 +110,7 @@ def predictive_scores(
     *,
     single: bool = False,
     unit: float | None = None,
+    **given: Any,
 ) -> dict[str, float]:
     """Score predictions of new points, in units of scaled targets.
 
@@ -122,6 +124,8 @@ def predictive_scores(
     unit : float, optional
         Unit of the scores, in the target's unit; by default the scaling's
         :attr:`~kem_pymc.data.scaling.Scaling.target_unit`.
+    **given
+        Known noise, or sizes, as for :meth:`~kem_pymc.selection.selection.Selection.predict`.
 
     Returns
     -------
@@ -130,16 +134,21 @@ def predictive_scores(
         of the mean squared error), and ``cover50``, ``cover80`` and ``cover95``, the fractions of
         points inside central predictive intervals.
     """
-    prediction = selection.predict(x, include_noise=True, single=single)
+    prediction = selection.predict(x, include_noise=True, single=single, **given)
     unit = selection.scaling.target_unit if unit is None else unit
     observation = prediction.observation
     density = observation.log_density(y) + math.log(unit)
-    centred = np.abs(observation.cdf(y) - 0.5)
+    # Ends of intervals of whole numbers are whole numbers, which belong to them.
+    below = 1.0 if selection.scaling.family and selection.scaling.family.discrete else 0.0
+    until, before = observation.cdf(y), observation.cdf(y - below)
     return {
         "log_likelihood": float(np.mean(density)),
         "crps": float(np.mean(observation.crps(y))) / unit,
         "rmse": float(np.sqrt(np.mean((y - prediction.mean) ** 2))) / unit,
-        **{f"cover{p}": float(np.mean(centred <= p / 200)) for p in LEVELS},
+        **{
+            f"cover{p}": float(np.mean((until >= 0.5 - p / 200) & (before <= 0.5 + p / 200)))
+            for p in LEVELS
+        },
     }
 
 

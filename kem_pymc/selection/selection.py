@@ -13,7 +13,7 @@ from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_noise, input_rows
+from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.known_part import KnownPart
@@ -22,6 +22,7 @@ from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.gp.process import GaussianProcess
+from kem_pymc.gp.recorded import Recorded
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import Draw, ScoredKernel
@@ -83,6 +84,8 @@ class Selection(Displayed):
         weight of `unshared` in predictions.
     known_noise : ndarray, shape (n,), optional
         Known variances of the targets' own noise, in scaled units.
+    recorded : Recorded, optional
+        The targets themselves, if they have a family; `y` stands for them.
     """
 
     considered: tuple[ScoredKernel, ...]
@@ -96,6 +99,7 @@ class Selection(Displayed):
     unshared: "Selection | None" = None
     departure: float = 0.0
     known_noise: np.ndarray | None = None
+    recorded: Recorded | None = None
     #: Kernels conditioned on the data, by the index of a considered row and of a draw.
     _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
@@ -115,6 +119,11 @@ class Selection(Displayed):
         return self.considered[0].noise
 
     @property
+    def targets(self) -> np.ndarray:
+        """The user's targets (n,), in their unit."""
+        return self.scaling.targets_back(self.y) if self.recorded is None else self.recorded.y
+
+    @property
     def noise_in_target_units(self) -> float:
         """The noise variance in squared units of the target (of the transformed target if any)."""
         return float(self.scaling.variance_back(self.noise))
@@ -126,6 +135,7 @@ class Selection(Displayed):
         *,
         single: bool = False,
         noise: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
     ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
 
@@ -145,6 +155,8 @@ class Selection(Displayed):
         noise : array_like, shape (m,), optional
             Known standard deviation of each new observation's own noise, in the target's unit; zero
             by default.
+        sizes : array_like, shape (m,), optional
+            Exposure of each new count, or number of trials; one by default.
 
         Returns
         -------
@@ -162,8 +174,7 @@ class Selection(Displayed):
         x_new = input_rows(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
             prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
-            if noise is not None:
-                prediction = prediction.with_noise(check_noise(noise, prediction.function.mean[0]))
+            prediction = prediction.given(noise, sizes)
             finite = np.isfinite([prediction.mean, prediction.sd]).all()
         if not finite:
             raise InputError(
@@ -217,8 +228,11 @@ class Selection(Displayed):
         key = part.place, part.number
         if key not in self._conditioned:
             coordinates = Coordinates(self.pool, self.considered[part.place].composition)
-            known = KnownPart.of(self.shared, self.x, self.known_noise)
-            objective = Objective(coordinates, self.x, self.y, known=known)
+            sites, y, noise = self.considered[part.place].sites, self.y, self.known_noise
+            if sites is not None:
+                y, noise = sites.targets, sites.noise
+            known = KnownPart.of(self.shared, self.x, noise)
+            objective = Objective(coordinates, self.x, y, known=known)
             values = coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
             self._conditioned[key] = Conditioned.of(objective, values)
         return self._conditioned[key]

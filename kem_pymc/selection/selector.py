@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_noise, check_points
+from kem_pymc.data.validation import check_noise, check_points, filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.problem import Prior
+from kem_pymc.gp.recorded import Recorded
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -36,6 +37,7 @@ class Selector(Protocol):
         previous: Previous = None,
         *,
         noise: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
     ) -> Selection:
         """Select a kernel for one user's data up to now.
 
@@ -50,6 +52,8 @@ class Selector(Protocol):
             starting point.
         noise : array_like, shape (n,), optional
             Known standard deviation of each target's own noise, in the target's unit.
+        sizes : array_like, shape (n,), optional
+            Exposure of each count, or number of trials, as the pilot users' family has them.
 
         Returns
         -------
@@ -70,14 +74,17 @@ class ScaledPoints:
     Attributes
     ----------
     x, y : ndarray, shapes (n, D) and (n,)
-        Inputs and targets.
+        Inputs, and targets or observations that stand for them.
     known : KnownPart, optional
         Mean function that all users share, at the inputs, and known noise of the targets.
+    recorded : Recorded, optional
+        The targets themselves, if they have a family.
     """
 
     x: np.ndarray
     y: np.ndarray
     known: KnownPart | None = None
+    recorded: Recorded | None = None
 
     @classmethod
     def of(
@@ -86,7 +93,9 @@ class ScaledPoints:
         x: np.ndarray,
         y: np.ndarray,
         shared: MeanFunction | None = None,
+        *,
         noise: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
     ) -> Self:
         """Return the points of a user in scaled units, with what is known of them.
 
@@ -97,18 +106,26 @@ class ScaledPoints:
             Inputs and targets in the user's units.
         shared : MeanFunction, optional
             Mean function that all users share, in scaled units.
-        noise : array_like, shape (n,), optional
-            Known standard deviations of the targets' noise, in their unit.
+        noise, sizes : array_like, shape (n,), optional
+            As for :meth:`Selector.select`.
 
         Raises
         ------
         InputError
-            If a target can't be transformed, or there isn't one noise for each target, zero or
-            more.
+            If a target can't be transformed or doesn't belong to the family, or there isn't one
+            noise or size for each target.
         """
-        inputs = scaling.inputs(x)
-        targets, sds = scaling.observations(y, None if noise is None else check_noise(noise, y))
-        return cls(inputs, targets, KnownPart.of(shared, inputs, None if sds is None else sds**2))
+        inputs, noise = scaling.inputs(x), None if noise is None else check_noise(noise, y)
+        targets, sds = scaling.observations(y, noise, sizes)
+        if scaling.family is None:
+            variances = None if sds is None else sds**2
+            return cls(inputs, targets, KnownPart.of(shared, inputs, variances))
+        each = None if sizes is None else filled(sizes)
+        recorded = Recorded(scaling.family, y, each, scaling.target_mean, scaling.target_sd)
+        before = KnownPart(shared, inputs)
+        # Of the user's own function no more is known than its size: it has the unit's variance.
+        found = recorded.sites(before.mean, before.covariance + np.eye(len(y)), rough=True)
+        return cls(inputs, found.targets, KnownPart(shared, inputs, found.noise), recorded)
 
     @property
     def noise(self) -> np.ndarray | None:
@@ -119,7 +136,8 @@ class ScaledPoints:
         self, coordinates: Coordinates, prior: Prior | None = None, noise_floor: float = NOISE_FLOOR
     ) -> Objective:
         """Return the objective of a composition's fit to the points."""
-        return Objective(coordinates, self.x, self.y, prior, noise_floor, self.known)
+        known, recorded = self.known, self.recorded
+        return Objective(coordinates, self.x, self.y, prior, noise_floor, known, recorded)
 
 
 class PoolSelector(Selector):
@@ -147,10 +165,11 @@ class PoolSelector(Selector):
         previous: Previous = None,
         *,
         noise: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
     ) -> Selection:
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
-        points = ScaledPoints.of(self.scaling, x, y, self.shared, noise)
+        points = ScaledPoints.of(self.scaling, x, y, self.shared, noise=noise, sizes=sizes)
         considered = tuple(self._consider(points, previous))
         return Selection(
             considered,
@@ -161,6 +180,7 @@ class PoolSelector(Selector):
             time.perf_counter() - started,
             shared=self.shared,
             known_noise=points.noise,
+            recorded=points.recorded,
         )
 
     def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:

@@ -86,7 +86,7 @@ def test_known_noise_is_that_of_each_target(points):
     np.testing.assert_allclose(found.mean, cross @ np.linalg.solve(gram, y), atol=1e-10)
     np.testing.assert_allclose(found.sd, np.sqrt(variance), atol=1e-10)
     assert SHARED not in found.components
-    new = found.with_noise(np.linspace(0.0, 1.0, 7)).observation
+    new = found.given(np.linspace(0.0, 1.0, 7), None).observation
     np.testing.assert_allclose(new.sd[0] ** 2, variance + NOISE + np.linspace(0, 1, 7) ** 2)
     assert KnownPart.of(None, x, np.zeros(12)) is None
 
