@@ -142,9 +142,7 @@ class Blocks:
     Attributes
     ----------
     y, sizes : ndarray, shape (n,)
-        The different targets of each block, with their exposures or trials, block by block.
-    times : ndarray, shape (n,)
-        How often a block has each.
+        Targets, with their exposures or trials, block by block.
     start : ndarray, shape (B,)
         Place of the first target of each block.
     count : int
@@ -153,7 +151,6 @@ class Blocks:
 
     y: np.ndarray
     sizes: np.ndarray
-    times: np.ndarray
     start: np.ndarray
     count: int
 
@@ -164,17 +161,17 @@ class Blocks:
         rows = [np.stack(pair) for pair in zip(values, each, strict=True)]
         blocks = [row[:, i : i + BLOCK] for row in rows for i in range(0, row.shape[1], BLOCK)]
         used = np.linspace(0, len(blocks) - 1, min(len(blocks), MOST_BLOCKS)).round().astype(int)
-        parts = [np.unique(blocks[i], axis=1, return_counts=True) for i in used]
-        start = np.cumsum([0, *(len(times) for _, times in parts[:-1])])
-        y, size = np.concatenate([part for part, _ in parts], axis=1)
-        return cls(y, size, np.concatenate([times for _, times in parts]), start, len(blocks))
+        parts = [blocks[i] for i in used]
+        start = np.cumsum([0, *(part.shape[1] for part in parts[:-1])])
+        y, size = np.concatenate(parts, axis=1)
+        return cls(y, size, start, len(blocks))
 
     def log_evidence(self, likelihood: Likelihood, mean: float, sd: float) -> float:
         """Return the log likelihood where latent values of blocks are normal, by quadrature."""
         length = np.diff(np.append(self.start, len(self.y)))
 
         def total(values: np.ndarray) -> np.ndarray:
-            return np.add.reduceat(self.times * values, self.start, axis=-1)
+            return np.add.reduceat(values, self.start, axis=-1)
 
         def spread(level: np.ndarray) -> np.ndarray:
             return np.repeat(level, length, axis=-1)
