@@ -126,6 +126,7 @@ class PopulationModel(pm.Model):
     ) -> None:
         if cohort.n_users < 2:
             raise InputError("A population model of one user isn't possible. Give at least two.")
+        cohort = cohort.on_latent_scale()
         rows, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([rows, y]))
         check_named([cohort.time])

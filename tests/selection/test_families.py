@@ -1,0 +1,136 @@
+"""Selections for targets of a family: likelihoods and predictions are those of the targets."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy.stats import multivariate_normal, multivariate_t
+
+import kem_pymc as kem
+from kem_pymc.data.families import Family
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.evolutions.from_posterior import read_cohort
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.kernel import FixedKernel
+from kem_pymc.selection.kem import KEMSelector
+from tests.model.conftest import SAMPLING
+from tests.refusals import refused
+from tests.selection.pilots import POOL, user
+
+FAMILIES = {
+    "count": (Family("count", (), (0.5, 1.0)), np.linspace(0.5, 3, 12)),
+    "binary": (Family("binary", (), (0.0, 2.0)), None),
+    "binomial": (Family("binomial", (), (0.0, 1.5)), np.arange(1.0, 13.0)),
+    "ordinal": (Family("ordinal", (1.0, -1.0, 0.0, 1.2), (0.0, 1.0)), None),
+    "positive": (Family("positive", (3.0,), (0.5, 1.0)), None),
+    "student": (Family("student", (4.0, 0.5)), None),
+}
+
+#: Of the scaled latent values: the centre and unit that the pilots' had.
+CENTRE, UNIT = 0.4, 1.5
+
+
+def data(name):
+    """Return inputs, targets drawn from the family, sizes, and the scaling of its pilots."""
+    family, sizes = FAMILIES[name]
+    x, latent = user(12, linear=0.1, periodic=0.5)
+    level = CENTRE + UNIT * (latent - latent.mean()) / 2
+    draws = np.random.default_rng(3).uniform(size=12)
+    y = np.array(
+        [
+            family.quantile(p, g[None], None if sizes is None else n[None])[0]
+            for p, g, n in zip(
+                draws, level, sizes if sizes is not None else np.ones(12), strict=True
+            )
+        ]
+    )
+    scaling = Scaling(np.zeros(1), np.ones(1), CENTRE, UNIT, family=family)
+    return x, y, sizes, scaling
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_likelihood_and_predictions_are_those_of_importance_sampling(name, learned):
+    """Of the fitted values; fails where a constant, the scaling or the sizes are left out."""
+    x, y, sizes, scaling = data(name)
+    family = scaling.family
+    given = {} if sizes is None else {"sizes": sizes}
+    found = KEMSelector(replace(learned, scaling=scaling)).select(x, y, **given)
+    best = found.considered[0]
+    where = Coordinates(POOL, best.composition)
+    kernel = FixedKernel.of(where, where.from_named(best.hyperparameters, best.noise))
+    x_new = np.array([[3.0], [22.0]])
+    every = np.vstack([x, x_new])
+    prior = UNIT**2 * (kernel.cross(every, every) + best.noise * np.eye(14))
+    mean = np.full(14, CENTRE)
+    # A proposal from the normal posterior of the sites.
+    z, v = CENTRE + UNIT * best.sites.targets, UNIT**2 * best.sites.noise
+    gain = np.linalg.solve(prior[:12, :12] + np.diag(v), prior[:12]).T
+    centre, spread = mean + gain @ (z - mean[:12]), prior - gain @ prior[:12]
+    proposal = multivariate_t(centre, 1.1 * spread, df=10)
+    g = proposal.rvs(40_000, random_state=np.random.default_rng(2))
+    log_weights = (
+        family.log_density(y, g[:, :12], sizes).sum(axis=1)
+        + multivariate_normal(mean, prior).logpdf(g)
+        - proposal.logpdf(g)
+    )
+    total = np.logaddexp.reduce(log_weights)
+    weights = np.exp(log_weights - total)
+    evidence = total - np.log(len(g))
+    assert best.log_likelihood == pytest.approx(evidence, abs=0.05)
+    # A new observation has an error of its own, as the draws of g at new inputs have.
+    new = np.array([2.0, 4.0]) if name == "binomial" else None
+    predicted = found.predict(x_new, include_noise=True, single=True, sizes=new)
+    exact = weights @ family.mean(g[:, 12:], new)
+    sd = np.sqrt(
+        weights @ (family.variance(g[:, 12:], new) + (family.mean(g[:, 12:], new) - exact) ** 2)
+    )
+    if name not in ("count", "positive"):  # of exponentials few draws decide
+        np.testing.assert_allclose((predicted.mean - exact) / sd, 0, atol=0.05)
+        np.testing.assert_allclose(predicted.sd / sd, 1, atol=0.05)
+    at = family.quantile(0.7, np.full(2, CENTRE), new)
+    expected = np.log(weights @ np.exp(family.log_density(at, g[:, 12:], new)))
+    np.testing.assert_allclose(predicted.log_predictive_density(at), expected, atol=0.03)
+    np.testing.assert_array_equal(found.targets, y)
+
+
+def test_what_the_pilots_family_lacks_is_refused(learned):
+    x, y, sizes, scaling = data("count")
+    counts = KEMSelector(replace(learned, scaling=scaling))
+    refused(lambda: counts.select(x, y - 1), "-1", "whole numbers from 0 on")
+    refused(lambda: counts.select(x, y, noise=sizes), "can't be known beside")
+    refused(lambda: counts.select(x, y, sizes=sizes[:3]), "shape (3,)")
+    refused(lambda: counts.select(x, y).predict(x, noise=sizes), "isn't normal")
+    refused(lambda: KEMSelector(learned).select(x, y, sizes=sizes), "without a family")
+
+
+def test_a_family_goes_from_the_table_to_files_and_scores(tmp_path):
+    """The whole way; fails where the family, the targets or the exposures are lost on it."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"user": np.repeat(list("abcd"), 5), "week": np.tile(np.arange(5.0), 4)})
+    table["hours"] = rng.uniform(1, 3, 20)
+    table["steps"] = rng.poisson(table["hours"] * np.exp(0.3 * table["week"]))
+    roles = {"user": "user", "time": "week", "target": "steps", "size": "hours"}
+    pilot = kem.Cohort.from_frame(table, **roles, family="count")
+    pool = kem.CandidatePool.from_base(["LIN"], pilot.dimension)
+    with kem.EvolutionModel(pilot, pool):
+        idata = pm.sample(draws=10, tune=10, chains=1, random_seed=1, **SAMPLING)
+    back = read_cohort(idata)
+    assert back.family == pilot.family
+    for one, other in zip(
+        (*back.targets, *back.sizes), (*pilot.targets, *pilot.sizes), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    kem.Evolutions.from_posterior(idata).save(tmp_path / "evolutions.json")
+    learned = kem.Evolutions.load(tmp_path / "evolutions.json")
+    assert learned.scaling.family == pilot.family
+    new = kem.Cohort.from_frame(table, **roles, family=learned.scaling.family, scope="new")
+    paths = kem.select_online(KEMSelector(learned), new)
+    scores = kem.scores(paths, new)
+    first = new.users[0]
+    coming = slice(*new.ends[0][:2])
+    predicted = paths[first][0].predict(new.inputs[0][coming], sizes=new.sizes[0][coming])
+    density = predicted.log_predictive_density(new.targets[0][coming])
+    assert scores["log_likelihood"][0] == pytest.approx(density.mean())
+    assert (density < 0).all()
