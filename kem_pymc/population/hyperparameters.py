@@ -41,7 +41,8 @@ class PopulationHyperparameter:
     """A hyperparameter, its prior, and the coordinate in which its posterior is nearly normal.
 
     The coordinate of the sd of a user's level or line is its square root, because this sd may be
-    zero; of other positive hyperparameters it is the logarithm; of a correlation it is Fisher's z.
+    zero, and so is that of the noise if targets have known noise beside it; of other positive
+    hyperparameters it is the logarithm; of a correlation it is Fisher's z.
 
     Attributes
     ----------
@@ -79,9 +80,11 @@ class PopulationHyperparameter:
 
 
 def hyperparameters(
-    shared: Design, personal: Design, priors: Mapping[str, Any]
+    shared: Design, personal: Design, priors: Mapping[str, Any], known_noise: bool
 ) -> tuple[PopulationHyperparameter, ...]:
     """Return the hyperparameters of a model, with default priors unless `priors` replaces them.
+
+    `known_noise` says whether there is known noise of targets.
 
     Raises
     ------
@@ -101,7 +104,7 @@ def hyperparameters(
                 table.append((f"{name}.sd", _standard("personal"), "root"))
     for line in correlated(personal):
         table.append((f"{OWN}{line.name}.{CORRELATION}", _standard(CORRELATION), "fisher"))
-    table.append((NOISE, _standard(NOISE), "log"))
+    table.append((NOISE, _standard(NOISE), "root" if known_noise else "log"))
     names = [name for name, *_ in table]
     unknown = [name for name in priors if name not in names]
     if unknown:

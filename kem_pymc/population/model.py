@@ -52,6 +52,9 @@ STARTS, LENGTHSCALES = (0.4, 0.1, 0.8), (0.8, 0.2)
 #: Smallest noise sd, in scaled units; smaller ones would be rounding errors.
 LEAST_NOISE = 1e-5
 
+#: An array of the rows of each user.
+type Split = list[np.ndarray]
+
 
 @checked
 class PopulationModel(pm.Model):
@@ -63,10 +66,12 @@ class PopulationModel(pm.Model):
 
     with lines and contrasts b of the population, with priors so diffuse that they don't matter;
     smooth functions f of the population, or of its groups; and a level a_u, a line c_u and a smooth
-    function r_u of each user. Without smooth functions it is the linear mixed model, and the
-    posterior modes of its variances under flat priors are those of REML (Harville 1974). All these
-    functions are integrated out, so ``pm.sample`` draws variances, lengthscales and a correlation;
-    :meth:`fit` does the same in about a second by importance sampling.
+    function r_u of each user. The noise has one variance, which is learned, and on top of it the
+    known variance of each target, if the cohort has these. Without smooth functions it is the
+    linear mixed model, and the posterior modes of its variances under flat priors are those of REML
+    (Harville 1974). All these functions are integrated out, so ``pm.sample`` draws variances,
+    lengthscales and a correlation; :meth:`fit` does the same in about a second by importance
+    sampling.
 
     Parameters
     ----------
@@ -93,6 +98,9 @@ class PopulationModel(pm.Model):
     target_mean, target_sd : float
         Mean and sd of the target. Sds have the unit `target_sd`, lines that of their feature's sd,
         lengthscales half of their feature's range.
+    known_noise : list of ndarray, shape (n_u,)
+        Known variances of each user's targets' own noise, in scaled units, on top of which comes
+        the noise that is learned, ``"noise.sd"``; zeros if the cohort has none.
     uncertain : ndarray, shape (m, P)
         R, with R'R the covariance that the shared weights have because the lengthscales of smooth
         functions of several features are uncertain.
@@ -138,8 +146,13 @@ class PopulationModel(pm.Model):
             defaults[1] if personal is None else personal,
         )
         self.priors = dict(priors or {})
-        self.hyperparameters = hyperparameters(self.shared, self.personal, self.priors)
         self.target_mean, self.target_sd = float(y.mean()), float(y.std())
+        none = [np.zeros(len(y)) for y in cohort.targets]
+        sds = none if cohort.noise is None else cohort.noise
+        self.known_noise = [(sd / self.target_sd) ** 2 for sd in sds]
+        self.hyperparameters = hyperparameters(
+            self.shared, self.personal, self.priors, self.has_known_noise
+        )
         self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
         self._find_surfaces(rows)
         self.products = self._products()
@@ -165,6 +178,11 @@ class PopulationModel(pm.Model):
             every = enumerate(self.hyperparameters)
             total[inside] = density + sum(h.log_jacobian(values[:, i]) for i, h in every)
         return total
+
+    @property
+    def has_known_noise(self) -> bool:
+        """Whether any target has known noise."""
+        return any(variances.any() for variances in self.known_noise)
 
     @property
     def lengthscales(self) -> dict[str, np.ndarray]:
@@ -296,14 +314,14 @@ class PopulationModel(pm.Model):
     def _products(self) -> Products:
         return Products.of(*self._columns())
 
-    def _columns(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-        """Return each user's shared and personal columns, and targets."""
+    def _columns(self) -> tuple[Split, Split, Split, Split]:
+        """Return each user's shared and personal columns, targets, and known noise variances."""
         rows, y = np.concatenate(self.cohort.inputs), np.concatenate(self.cohort.targets)
         ends = np.cumsum([len(x) for x in self.cohort.inputs])[:-1]
         scaled = (y - self.target_mean) / self.target_sd
         every = self.shared(rows), self.personal(rows), scaled
         shared, personal, targets = (np.split(values, ends) for values in every)
-        return shared, personal, targets
+        return shared, personal, targets, self.known_noise
 
     @one_blas_thread()
     def _find_surfaces(self, rows: np.ndarray) -> None:

@@ -267,7 +267,8 @@ class PopulationPosterior:
         """Return shares of the targets' variance over the observed rows, which add up to one.
 
         What users' own levels, lines and curves have in common isn't identified separately from
-        what users share, and counts as shared.
+        what users share, and counts as shared. Noise is that which is learned and, on average over
+        the observed rows, that which is known.
 
         Returns
         -------

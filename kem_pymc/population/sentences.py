@@ -58,9 +58,10 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
         if share >= LEAST
     ]
     less = "; the estimates of the others are below 1 %" if len(shares) < len(table) else ""
+    known = "; noise includes that which is known, on average over the observed rows"
     yield (
         f"Of the variance of {cohort.target} that the model expects over all users: "
-        f"{', '.join(shares)}{less}."
+        f"{', '.join(shares)}{less}{known if model.has_known_noise else ''}."
     )
     for row in posterior.correlations().itertuples():
         ends = f"{row.low_95:.2f} to {row.high_95:.2f}"

@@ -42,19 +42,21 @@ def adjoints(
     shared: Sequence[np.ndarray],
     personal: Sequence[np.ndarray],
     targets: Sequence[np.ndarray],
+    noise: Sequence[np.ndarray],
     scales: Scales,
 ) -> Adjoints:
     """Return the derivatives of the log likelihood in each user's columns (n, P) and (n, q).
 
-    Of the covariance K = F F' + A with F = H T and blocks A_u = s^2 I + Z_u L L'Z_u', the log
-    likelihood has the derivative G = (a a' - K^-1) / 2 with a = K^-1 y, so that it has 2 G F in F,
-    and 2 G_u Z_u L in Z_u L. With V = A^-1 F and B = I + F'V, K^-1 = A^-1 - V B^-1 V' and
-    K^-1 F = V B^-1.
+    Of the covariance K = F F' + A with F = H T and blocks A_u = s^2 I + D_u + Z_u L L'Z_u', of
+    which `noise` has the diagonals of D_u, the log likelihood has the derivative
+    G = (a a' - K^-1) / 2 with a = K^-1 y, so that it has 2 G F in F, and 2 G_u Z_u L in Z_u L. With
+    V = A^-1 F and B = I + F'V, K^-1 = A^-1 - V B^-1 V' and K^-1 F = V B^-1.
     """
-    sds, root, noise = scales.shared, scales.personal, scales.noise
+    sds, root = scales.shared, scales.personal
     spread = [z @ root for z in personal]
     factors = [h * sds for h in shared]
-    inverses = [np.linalg.inv(noise**2 * np.eye(len(w)) + w @ w.T) for w in spread]
+    variances = [np.diag(scales.noise**2 + known) for known in noise]
+    inverses = [np.linalg.inv(v + w @ w.T) for v, w in zip(variances, spread, strict=True)]
     white = [a @ f for a, f in zip(inverses, factors, strict=True)]
     precision = np.eye(len(sds)) + sum(f.T @ v for f, v in zip(factors, white, strict=True))
     inverse = np.linalg.inv(precision)

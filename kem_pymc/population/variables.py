@@ -8,7 +8,7 @@ from pymc.logprob.abstract import _logprob
 from pytensor.tensor.random.op import RandomVariable
 
 from kem_pymc.population.hyperparameters import scales
-from kem_pymc.population.likelihood import Scales, Total
+from kem_pymc.population.likelihood import Rotation, Scales, Total
 from kem_pymc.priors.distributions import fresh, random_variable
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class PopulationTargets(RandomVariable):
         every = self._scales(map(np.asarray, parameters_and_size[:-1]))
         targets = []
         weights = every.shared * rng.normal(size=model.shared.size)
-        for x in model.cohort.inputs:
+        for x, known in zip(model.cohort.inputs, model.known_noise, strict=True):
             own = every.personal @ rng.normal(size=model.personal.size)
-            noise = every.noise * rng.normal(size=len(x))
+            noise = np.sqrt(every.noise**2 + known) * rng.normal(size=len(x))
             targets.append(model.shared(x) @ weights + model.personal(x) @ own + noise)
         return np.concatenate(targets)
 
@@ -69,36 +69,43 @@ class PopulationTargets(RandomVariable):
         It is that of :class:`~kem_pymc.population.likelihood.Products`, whose products with the
         targets are part of the graph here, so that other targets can be put into it.
         """
-        model = self.model
-        products = model.products
+        model, products = self.model, self.model.products
         rows, ranks = products.rows, products.ranks
-        common = np.concatenate([model.shared(x) for x in model.cohort.inputs])
-        basis = np.zeros((len(rows), products.own.shape[1], rows.max()))
-        place = np.zeros((len(rows), rows.max()), dtype=np.int64)
+        shape = len(rows), rows.max()
+        basis = np.zeros((len(rows), ranks.max(), rows.max()))
+        left = np.zeros((*shape, model.shared.size))
+        known, place, there = np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape)
         starts = np.cumsum(rows) - rows
         for u, (start, n, r) in enumerate(zip(starts, rows, ranks, strict=True)):
-            basis[u, :r, :n] = np.linalg.qr(model.personal(model.cohort.inputs[u]))[0].T
-            place[u, :n] = start + np.arange(n)
-        of_shared = products.common[..., :-1]
+            x, known[u, :n] = model.cohort.inputs[u], model.known_noise[u]
+            basis[u, :r, :n] = Rotation.of(model.personal(x), known[u, :n]).basis.T
+            left[u, :n] = model.shared(x) - basis[u, :r, :n].T @ products.common[u, :r, :-1]
+            place[u, :n], there[u, :n] = start + np.arange(n), 1.0
         every = self._scales(parameters, Tensors)
-        onto = (basis @ y[place][..., None])[..., 0]
-        shift = (y @ common - (of_shared * onto[..., None]).sum(axis=(0, 1)))[:, None]
-        square = (y @ y - (onto**2).sum())[None, None]
-        upper = pt.concatenate([products.rest[:, :-1, :-1].sum(axis=0), shift], axis=1)
-        rest = pt.concatenate([upper, pt.concatenate([shift.T, square], axis=1)], axis=0)
         variance = every.noise**2
-        sums = rest / variance
-        log_determinant = len(common) * np.log(2 * np.pi)
-        log_determinant += (len(common) - ranks.max() * len(rows)) * pt.log(variance)
-        if model.personal.size:
+        of_users = there * y[place]
+        onto = (basis @ of_users[..., None])[..., 0]
+        rest = of_users - (basis.mT @ onto[..., None])[..., 0]
+        weighted = rest / (variance + known)
+        shift = (weighted.reshape((1, -1)) @ left.reshape((-1, model.shared.size))).T
+        square = (weighted * rest).sum()[None, None]
+        levels, counts, squares = products.left_over
+        upper = (squares[:, :-1, :-1] / (variance + levels)[:, None, None]).sum(axis=0)
+        sums = pt.concatenate([upper, shift], axis=1)
+        sums = pt.concatenate([sums, pt.concatenate([shift.T, square], axis=1)], axis=0)
+        log_determinant = rows.sum() * np.log(2 * np.pi)
+        log_determinant += (counts * pt.log(variance + levels)).sum()
+        if ranks.max():
             spread = products.own @ every.personal
-            factor = pt.linalg.cholesky(spread @ spread.mT + variance * np.eye(ranks.max()))
-            both = pt.concatenate([of_shared, onto[..., None]], axis=-1)
+            noise = (variance + products.known)[..., None] * np.eye(ranks.max())
+            factor = pt.linalg.cholesky(spread @ spread.mT + noise)
+            both = pt.concatenate([products.common[..., :-1], onto[..., None]], axis=-1)
             white = pt.linalg.solve_triangular(factor, both, lower=True, b_ndim=2)
-            white = white.reshape((-1, common.shape[1] + 1))
+            white = white.reshape((-1, model.shared.size + 1))
             sums += white.T @ white
             diagonal = (factor * np.eye(ranks.max())).sum(axis=-1)
-            log_determinant += 2 * pt.log(diagonal).sum()
+            padding = ranks.max() * len(rows) - ranks.sum()
+            log_determinant += 2 * pt.log(diagonal).sum() - padding * pt.log(variance)
         return Total(log_determinant, sums).given(every, Tensors).log_likelihood
 
 

@@ -11,7 +11,7 @@ from kem_pymc.population.likelihood import Scales
 if TYPE_CHECKING:
     from kem_pymc.population.model import PopulationModel
 
-#: Name of the part that is noise.
+#: Name of the part that is noise, learned and known.
 NOISE = "noise"
 
 #: Seed of the draws of the shared weights, one for each draw of the hyperparameters.
@@ -29,7 +29,8 @@ def variances(
     estimate, and estimates the truth, on average. So it may be negative. The parts of users' own
     functions have expected variances: of users' means (``"personal level"``), of lines in time
     within users (``"personal line"``) and of the rest within users (``"personal curve"``). Noise
-    has the rest.
+    has the rest: the variance that is learned, and the mean of the known variances of the observed
+    rows, if there are any.
 
     What was subtracted in the direction of the estimate comes second, for lines and contrasts: ends
     of intervals are quantiles of draws without it. The square of a normal estimate m with sd s is
@@ -75,7 +76,7 @@ def variances(
             lengthwise[term.name] = 2 * along / square / n
         out[term.name] = variance / n
     out |= _personal(model, every.personal @ every.personal.mT)
-    out[NOISE] = every.noise**2 * (1 - 1 / n)
+    out[NOISE] = (every.noise**2 + np.concatenate(model.known_noise).mean()) * (1 - 1 / n)
     return out, lengthwise
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 import kem_pymc as kem
+from tests.population.dense import ROWS, SDS
 from tests.population.trial import cohort_of, trial
 
 
@@ -11,6 +12,12 @@ def mixed() -> kem.PopulationModel:
     """The linear mixed model of the trial."""
     shared = ["arm", "week", "arm:week", "base"]
     return kem.PopulationModel(cohort_of(trial()), shared, ["level", "week"])
+
+
+@pytest.fixture(scope="session")
+def noisy() -> kem.PopulationModel:
+    """The default model of the trial with known noise."""
+    return kem.PopulationModel(cohort_of(ROWS.assign(se=SDS), noise="se"))
 
 
 @pytest.fixture(scope="session")

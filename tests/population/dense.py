@@ -8,7 +8,15 @@ from tests.population.trial import trial
 
 ROWS = trial()
 TARGETS = ((ROWS["y"] - ROWS["y"].mean()) / ROWS["y"].std(ddof=0)).to_numpy()
+
+#: Known noise sds of the rows, in the target's unit: none, equal ones, and different ones.
+SDS = np.select([ROWS.index < 20, ROWS.index < 40], [0.0, 1.5], np.linspace(0.2, 3.0, len(ROWS)))
 ARMS = ["high", "low", "placebo"]
+
+
+def known_noise(model):
+    """Return known noise variances (n,) in scaled units, zeros if the model's cohort has none."""
+    return 0.0 * SDS if model.cohort.noise is None else (SDS / ROWS["y"].std(ddof=0)) ** 2
 
 
 def standardised(points, name):
@@ -43,8 +51,10 @@ def covariances(values, one, other):
     return shared, (own + smooth(values, "personal s(week)", one, other)) * user
 
 
-def conditioned(values, points, common, own):
+def conditioned(values, points, common, own, known):
     """Return means and covariances (k,) of weighted sums of functions at points, given the trial.
+
+    Rows have known noise variances (n,), in scaled units.
 
     They are those of universal kriging: lines have flat priors. Weights of what users share and of
     users' own functions have the shape (k, points). Returned are prior sds, too.
@@ -52,7 +62,7 @@ def conditioned(values, points, common, own):
     within, onto, at = (
         covariances(values, *pair) for pair in ((ROWS, ROWS), (points, ROWS), (points, points))
     )
-    noisy = sum(within) + values["noise.sd"] ** 2 * np.eye(len(ROWS))
+    noisy = sum(within) + np.diag(values["noise.sd"] ** 2 + known)
     onto = common @ onto[0] + own @ onto[1]
     prior = common @ at[0] @ common.T + own @ at[1] @ own.T
     x = lines(ROWS)
@@ -70,8 +80,9 @@ def answers(posterior, points, common, own):
 
     They are in the target's unit, without its mean. The parts that are mixed are returned, too.
     """
+    known = known_noise(posterior.model)
     each = [
-        conditioned({n: v[s] for n, v in posterior.draws.items()}, points, common, own)
+        conditioned({n: v[s] for n, v in posterior.draws.items()}, points, common, own, known)
         for s in range(len(posterior.weights))
     ]
     mean, variance, prior = np.array(each).swapaxes(0, 1)

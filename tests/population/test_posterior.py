@@ -16,14 +16,29 @@ import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.population.hyperparameters import scales
 from kem_pymc.population.importance import sample, smoothed
+from kem_pymc.population.likelihood import Products
+from kem_pymc.population.sentences import sentences
 from kem_pymc.population.variances import total, variances
-from tests.population.dense import ARMS, ROWS, TARGETS, answers, covariances, standardised
+from tests.population.dense import (
+    ARMS,
+    ROWS,
+    SDS,
+    TARGETS,
+    answers,
+    covariances,
+    known_noise,
+    standardised,
+)
 from tests.population.trial import cohort_of, trial
 
 
-def test_the_likelihood_is_that_of_a_normal_distribution(trial_posterior):
-    """By NumPy and by PyTensor, with shared and personal smooth functions and their groups."""
-    model = trial_posterior.model
+@pytest.mark.parametrize("known", [False, True])
+def test_the_likelihood_is_that_of_a_normal_distribution(trial_posterior, noisy, known):
+    """By NumPy and by PyTensor, with shared and personal smooth functions and their groups.
+
+    And with known noise that is in another unit, or of other rows, in neither.
+    """
+    model = noisy if known else trial_posterior.model
     point = model.initial_point()
     natural = {}
     for h, (name, value) in zip(model.hyperparameters, point.items(), strict=True):
@@ -33,13 +48,47 @@ def test_the_likelihood_is_that_of_a_normal_distribution(trial_posterior):
     week, base = (standardised(ROWS, name) for name in ("week", "base"))
     diffuse = (1 + arm) * (1 + np.outer(week, week)) + np.outer(base, base)
     covariance = sum(covariances(natural, ROWS, ROWS)) + 1e6 * diffuse
-    covariance += natural["noise.sd"] ** 2 * np.eye(len(TARGETS))
+    covariance += np.diag(natural["noise.sd"] ** 2 + known_noise(model))
     expected = multivariate_normal(np.zeros(len(TARGETS)), covariance).logpdf(TARGETS)
     arrays = {name: np.array([value]) for name, value in natural.items()}
     assert model.log_likelihood(arrays, model.products)[0] == pytest.approx(expected, abs=1e-6)
     log_prior = sum(float(pm.logp(h.prior, natural[h.name]).eval()) for h in model.hyperparameters)
     total = model.compile_logp(jacobian=False)(point)
     assert float(total) - log_prior == pytest.approx(expected, abs=1e-6)
+    assert not known or np.isfinite(model.compile_dlogp()(point)).all()
+
+
+def test_targets_are_simulated_with_known_noise(noisy):
+    """Less what the shared line explains, they have the variances of noise, to 4 sds."""
+    model = kem.PopulationModel(noisy.cohort, ["week"], ["level"])
+    op, rng = model["targets"].owner.op, np.random.default_rng(0)
+    drawn = np.array([op.rng_fn(rng, 0.0, 0.3, None) for _ in range(400)])
+    shared = np.linalg.qr(model.shared(np.concatenate(model.cohort.inputs)))[0]
+    beyond = np.eye(len(shared)) - shared @ shared.T
+    expected = np.diag(beyond @ np.diag(0.3**2 + known_noise(model)) @ beyond)
+    found = np.var(drawn @ beyond, axis=0)
+    assert np.abs(found / expected - 1).max() < 4 * np.sqrt(2 / 400)
+
+
+def test_no_known_noise_is_none_that_is_known(trial_posterior):
+    """Bit for bit, and with the same coordinates."""
+    model = trial_posterior.model
+    zeros = tuple(np.zeros(len(y)) for y in model.cohort.targets)
+    other = kem.PopulationModel(replace(model.cohort, noise=zeros))
+    assert [h.coordinate for h in other.hyperparameters] == [
+        h.coordinate for h in model.hyperparameters
+    ]
+    assert not other.has_known_noise
+    found, expected = (m.log_likelihood(trial_posterior.draws, m.products) for m in (other, model))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_share_of_noise_contains_what_is_known(few, noisy):
+    known = replace(few, model=noisy)
+    more = known._variances[0]["noise"] - few._variances[0]["noise"]
+    np.testing.assert_allclose(more, known_noise(noisy).mean() * (1 - 1 / len(SDS)))
+    words = "noise includes that which is known"
+    assert [words in " ".join(sentences(p, [])) for p in (few, known)] == [False, True]
 
 
 def test_priors_are_those_that_are_documented(trial_posterior):
@@ -127,11 +176,11 @@ def test_densities_without_a_user_are_those_of_quadrature(levels):
         assert table["log_density"][user] == pytest.approx(log_density, abs=0.05)
 
 
-def test_leaving_a_user_out_is_dropping_the_user(trial_posterior):
-    others = replace(trial_posterior, left_out=3)
-    model = trial_posterior.model
-    fewer = model.products.take(np.arange(12) != 3)
-    expected = model.log_likelihood(trial_posterior.draws, fewer)
+def test_leaving_a_user_out_is_dropping_the_user(few, noisy):
+    model = noisy
+    others = replace(few, model=model, left_out=3)
+    fewer = Products.of(*([*part[:3], *part[4:]] for part in model._columns()))
+    expected = model.log_likelihood(few.draws, fewer)
     assert others.log_likelihood == pytest.approx(expected, abs=1e-6)
 
 
@@ -206,11 +255,13 @@ def cells(user, weeks):
     return pd.concat(points, ignore_index=True), averages, every
 
 
-def test_users_deviate_as_in_a_dense_normal(few):
+@pytest.mark.parametrize("known", [False, True])
+def test_users_deviate_as_in_a_dense_normal(few, noisy, known):
     """Levels, lines, intervals, and probabilities beyond two sds, of three users.
 
     With a limit of 1.9 sds the largest probability would be .04 higher.
     """
+    few = replace(few, model=noisy) if known else few
     found = few.users().set_index("user")
     week = ROWS["week"] - ROWS["week"].mean()
     own = np.array([np.full(len(ROWS), 1 / len(ROWS)), week / (week @ week)])

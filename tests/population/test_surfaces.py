@@ -20,8 +20,9 @@ def cohort():
     rng = np.random.default_rng(0)
     inputs = [np.column_stack([rng.uniform(size=(12, 2)), np.full(12, u % 2)]) for u in range(5)]
     targets = [np.sin(5 * x[:, 0] * x[:, 1]) + 0.3 * rng.normal(size=12) for x in inputs]
-    ends = (np.array([12]),) * 5
-    return Cohort(tuple(range(5)), tuple(inputs), tuple(targets), ends, ("a", "b", "arm"))
+    ends, noise = (np.array([12]),) * 5, tuple(0.1 * np.arange(60.0).reshape(5, 12))
+    names = ("a", "b", "arm")
+    return Cohort(tuple(range(5)), tuple(inputs), tuple(targets), ends, names, noise=noise)
 
 
 def test_log_likelihood_has_the_derivatives_of_lengthscales(cohort):

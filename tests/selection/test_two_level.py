@@ -1,5 +1,7 @@
 """Selectors that predict with a two-level model, beside dense algebra on all users' rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -134,3 +136,11 @@ def test_what_is_learned_from_pilot_users(pilot, kind, shared, personal):
     expected = 247.0 if kind == "linear" else 227.0
     assert prediction.mean[0] == pytest.approx(expected, abs=5)
     assert (prediction.noise < 4) == (kind == "linear")
+
+
+def test_noise_of_pilot_users_that_is_known_is_not_learned(pilot):
+    """Fails where a scaling or a model doesn't know it, or has it in another unit."""
+    known = replace(pilot, noise=tuple(np.full(10, 0.7) for _ in pilot.users))
+    learned = [TwoLevelSelector.learn(part, "linear").noise for part in (pilot, known)]
+    every, beside = np.concatenate(pilot.targets).var() * np.array(learned)
+    assert every - beside == pytest.approx(0.49, abs=0.05)

@@ -19,7 +19,11 @@ LEVEL = 1e-3
 
 @pytest.fixture(scope="module")
 def model():
-    cohort = cohort_of(trial().drop(columns=["base"]))
+    table = trial().drop(columns=["base"])
+    # The first half of the rows have no known noise, others as much as the sd of the targets.
+    half = np.arange(len(table)) >= len(table) / 2
+    table["se"] = half * np.linspace(0.0, table["y"].std(), len(table))
+    cohort = cohort_of(table, noise="se")
     return kem.PopulationModel(cohort, ["week", "s(week)"], ["level", "week"])
 
 
@@ -47,7 +51,7 @@ def test_calibration_of_importance_sampling(model, figures):
     rng = np.random.default_rng(5)
     found = np.empty(truths.shape, dtype=int)
     for i, truth in enumerate(truths):
-        products = Products.of(*columns, np.split(targets[i], ends))
+        products = Products.of(*columns, np.split(targets[i], ends), model.known_noise)
         weighted = model._sample(products, 1000, rng)
         values = np.column_stack([*model.named(weighted.draws).values()])
         below = weighted.weights @ (values < truth)
