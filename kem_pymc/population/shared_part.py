@@ -26,6 +26,9 @@ AUTO = ("nothing", "linear", "additive", "smooth")
 #: Gain over "nothing", in nats, that another choice needs: what is shared by chance gains less.
 GAIN = 1.0
 
+#: Least share of the mean squared residual that is left where noise is known.
+LEAST_UNEXPLAINED = 0.1
+
 #: Number of draws of the hyperparameters.
 DRAWS = 400
 
@@ -52,7 +55,8 @@ class SharedPart:
     scores : dict of str to ndarray, shape (U,)
         Log density of each user's targets given all other users', by name of the choice.
     unexplained : float
-        Mean squared residual of the targets from the mean given all other users.
+        Mean squared residual of the targets from the mean given all other users, less the mean
+        variance of known noise.
     posterior : PopulationPosterior, optional
         What was learned; None if the part was given, or read from a file.
     """
@@ -216,8 +220,11 @@ def _part(
     posterior: PopulationPosterior | None = None,
 ) -> SharedPart:
     others = [other.mean(x) for other, x in zip(without, cohort.inputs, strict=True)]
-    residuals = np.concatenate(cohort.targets) - np.concatenate(others)
-    unexplained = float(np.mean(residuals**2))
+    squares = (np.concatenate(cohort.targets) - np.concatenate(others)) ** 2
+    unexplained = float(np.mean(squares))
+    if cohort.noise is not None:  # which isn't to be explained
+        known = float(np.mean(np.concatenate(cohort.noise) ** 2))
+        unexplained = max(unexplained - known, LEAST_UNEXPLAINED * unexplained)
     return SharedPart(process, without, cohort.users, scores or {}, unexplained, posterior)
 
 

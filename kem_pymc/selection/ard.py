@@ -131,7 +131,8 @@ class ARDSelector(PoolSelector):
     def _proposal(self, points: ScaledPoints) -> Proposal:
         """Return the kernel with starts at the scale of the data, and at pilot users' values."""
         mean = 0.0 if points.known is None else points.known.mean
-        starts = _starts(points.x, points.y - mean, self.noise_floor)
+        used = points.x[:, sorted(self.composition.dimensions)]
+        starts = _starts(used, points.y - mean, self.noise_floor)
         summary = KernelSummary(starts[0], np.full(len(starts[0]), LONE_SPREAD), starts)
         if self._summary is not None:
             summary = replace(self._summary, starts=np.vstack([starts, self._summary.starts]))

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from kem_pymc import priors
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
@@ -109,6 +110,18 @@ def test_pilot_users_say_what_to_expect():
     assert selection.considered[0].score == pytest.approx(expected, abs=1e-3)
     # The evidence is a mean of likelihoods.
     assert selection.considered[0].score < selection.considered[0].log_likelihood
+
+
+def test_categories_have_no_lengthscale():
+    """Fails where starts have one for every column of the table."""
+    rng = np.random.default_rng(2)
+    inputs = [np.column_stack([np.arange(6.0), np.full(6, u % 2)]) for u in range(4)]
+    targets = [np.sin(x[:, 0]) + 0.1 * rng.normal(size=6) for x in inputs]
+    ends, levels = [np.array([6])] * 4, {"arm": ("a", "b")}
+    pilot = Cohort(range(4), inputs, targets, ends, ["week", "arm"], levels=levels)
+    options = {"priors": priors.synthetic(), "scaling": Scaling.unit(pilot), "pilot": pilot}
+    selection = ARDSelector(2, "pilot", **options).select(inputs[0], targets[0])
+    assert {*selection.hyperparameters} == {"SE0.amplitude", "SE0.lengthscale"}
 
 
 def test_pilot_users_are_fitted_beside_what_the_others_share():
