@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
@@ -32,6 +33,7 @@ class Component:
     sd: np.ndarray
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction(Displayed):
     """The predictive distribution at m inputs.
