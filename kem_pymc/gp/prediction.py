@@ -73,7 +73,7 @@ class Prediction(Displayed):
         include_noise: bool = False,
     ) -> Self:
         """Return the prediction of a single kernel, from moments (m,) of the latent function."""
-        function = Mixture(np.ones(1), mean[None], sd[None])
+        function = Mixture(np.ones(1), filled(mean)[None], filled(sd)[None])
         return cls(function, np.array([noise]), components or {}, include_noise)
 
     @property

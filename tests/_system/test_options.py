@@ -83,6 +83,8 @@ def test_counts_are_whole_and_not_too_large(name, call):
         ("model is 3. Give an EvolutionModel", lambda: kem.sample(3)),
         ("include_noise is array", lambda: kem.gp.Prediction.of(ONE, ONE, 0.0, None, np.zeros(3))),
         ("candidates is array(1.)", lambda: CandidatePool(np.array(1.0))),
+        ("aren't searches to draw", lambda: kem.plots.search_path({})),
+        ("aren't searches to draw", lambda: kem.plots.search_path({"a": 1})),
         ("draws is -1", lambda: kem.gp.draw_functions(SE0, [0.0], VALUES, draws=-1)),
         ("mean is a whole number", lambda: GaussianProcess.of(SE0, VALUES, 0.1, mean=10**5000)),
     ],
