@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and locks against other processes."""
 
+import errno
 import json
 import os
 import re
@@ -56,9 +57,10 @@ def locked(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             file = stack.enter_context((folder / name).open("ab"))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter of null characters
+            why = getattr(error, "strerror", error)
             raise InputError(
-                f"The folder {folder} can't be written to ({error.strerror}). {remedy}"
+                f"The folder {folder} can't be written to ({why}). {remedy}"
             ) from error
         if not lock(file.fileno()):
             raise InputError(busy)
@@ -71,8 +73,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises
     ------
     OSError
-        If the folder is missing or can't be written to, or the disk is full.
+        If the folder is missing or can't be written to, the disk is full, or the path can't be that
+        of a file.
     """
+    if not path.name or "\0" in str(path):  # Python has errors of another kind for these
+        raise OSError(errno.EINVAL, "it isn't the path of a file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

@@ -25,6 +25,9 @@ LOOKED_AT = 1000
 #: Largest number of characters of a value in a message.
 LONGEST = 80
 
+#: Sizes of numbers beyond which NumPy has no room for them, or Python can't print them.
+UNPRINTABLE = 10**300
+
 
 def check_whole(at_least: int = 1, at_most: float = MOST, **numbers: Any) -> None:
     """Check that numbers, by name, are whole, not too small and not too large.
@@ -77,12 +80,23 @@ def checked[T: Callable[..., Any]](target: T) -> T:
         for name, value in given.items():
             parameter = signature.parameters[name]
             several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            hint = _hint(parameter.annotation, target)
-            if not (several or value is parameter.default or _suits(value, hint)):
-                raise InputError(f"{name} is {shown(value)}. Give {_in_words(hint)}.")
+            if not (several or value is parameter.default):
+                check_kind(value, _hint(parameter.annotation, target), name)
         return target(*args, **kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def check_kind(value: Any, hint: Any, name: str) -> None:
+    """Check that an argument is of the kind of a type hint; see :func:`checked`.
+
+    Raises
+    ------
+    InputError
+        If it isn't.
+    """
+    if not _suits(value, hint):
+        raise InputError(f"{name} is {shown(value)}. Give {_in_words(hint)}.")
 
 
 @cache
@@ -121,9 +135,10 @@ def _suits(value: Any, hint: Any) -> bool:
         runtime = getattr(kind, "_is_runtime_protocol", False) and "kem_pymc" in kind.__module__
         return not runtime or isinstance(value, kind)
     if kind is int:
-        return isinstance(value, Integral) and not isinstance(value, bool)
+        return isinstance(value, Integral) and not isinstance(value, bool) and _printable(value)
     if kind is float:
-        return isinstance(value, Real) or (isinstance(value, np.ndarray) and not value.ndim)
+        number = isinstance(value, Real) and _printable(value)
+        return number or (isinstance(value, np.ndarray) and not value.ndim)
     if kind is bool:
         return isinstance(value, Integral | np.bool_)
     if kind in (Mapping, dict):
@@ -131,11 +146,17 @@ def _suits(value: Any, hint: Any) -> bool:
     if kind in (tuple, list, Sequence, Iterable):
         if isinstance(value, str | bytes) or not isinstance(value, Collection | Iterator):
             return False
+        if isinstance(value, np.ndarray) and not value.ndim:
+            return False
         alike = len(parts) == 1 or ... in parts
         if not alike or isinstance(value, Iterator):  # which a look would exhaust
             return True
         return all(_suits(one, parts[0]) for one in islice(value, LOOKED_AT))
-    return isinstance(value, kind)
+    return isinstance(value, kind) and _printable(value)
+
+
+def _printable(value: Any) -> bool:
+    return not isinstance(value, int) or -UNPRINTABLE < value < UNPRINTABLE
 
 
 #: Kinds in words, in messages.
@@ -158,7 +179,7 @@ def _in_words(hint: Any) -> str:
     if kind is Literal:
         return " or ".join(map(repr, parts))
     name = getattr(kind, "__name__", str(kind))
-    of = f" of {_in_words(parts[0])}" if parts and kind in (Sequence, Iterable) else ""
+    of = f" of {_in_words(parts[0])}" if parts and kind in (Sequence, Iterable, tuple) else ""
     return WORDS.get(kind) or WORDS.get(name) or f"{'an' if name[0] in 'AEIO' else 'a'} {name}{of}"
 
 
@@ -167,7 +188,7 @@ def shown(value: Any) -> str:
     try:
         return textwrap.shorten(repr(value), LONGEST, placeholder=" ...")
     except Exception:  # such as of whole numbers with thousands of digits
-        return f"a {type(value).__name__}"
+        return WORDS.get(type(value)) or f"a {type(value).__name__}"
 
 
 def check_choice(choices: Sequence[str], **options: Any) -> None:

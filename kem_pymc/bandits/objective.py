@@ -21,6 +21,7 @@ type Weight = float | Callable[[np.ndarray], np.ndarray]
 SAMPLES, STEP, MARGIN = 4096, 1e-5, 1.05
 
 
+@checked
 class Weighted:
     """The objective ``f(x) = sum_j g_j(x) f_j(x)`` (definition 1).
 

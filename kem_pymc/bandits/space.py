@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.optimize import LinearConstraint, linprog, minimize
 from scipy.stats import qmc
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
 
@@ -24,6 +25,7 @@ ITERATIONS, STEP = 60, 1e-6
 SLACK = 1e-9
 
 
+@checked
 class Points:
     """A discrete space.
 
@@ -71,6 +73,7 @@ class Points:
         return {"points": self.points.tolist()}
 
 
+@checked
 class Box:
     """A continuous space: a box, of which linear constraints may leave a part.
 

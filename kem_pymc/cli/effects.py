@@ -68,9 +68,9 @@ def effects(
     folders.check(out, overwrite, COMPARISONS)
     table = Table.from_options(ctx.params | {"skip_gaps": True})
     cohort = transformed(table.cohort(scope="population"), transform)
-    model = PopulationModel(cohort)
-    groups = model.groups if by is None else (model.shared.category(by).name,)
-    with waiting("Estimating what users share and how they differ"):
+    with waiting("Estimating what users share and how they differ") as report:
+        model = PopulationModel(cohort, report=report)
+        groups = model.groups if by is None else (model.shared.category(by).name,)
         posterior = model.fit(seed=seed or 0)
     with folders.results(out, overwrite, marker=COMPARISONS, written=WRITTEN) as folder:
         write(posterior, groups, folder)

@@ -251,15 +251,15 @@ class Scaling:
 
     def mean_back(self, mean: npt.ArrayLike) -> np.ndarray:
         """Convert a scaled mean to the unit of the target, or of the transformed target."""
-        return np.asarray(mean) * self.target_sd + self.target_mean
+        return filled(mean) * self.target_sd + self.target_mean
 
     def sd_back(self, sd: npt.ArrayLike) -> np.ndarray:
         """Convert a scaled sd to the unit of the target, or of the transformed target."""
-        return np.asarray(sd) * self.target_sd
+        return filled(sd) * self.target_sd
 
     def variance_back(self, variance: npt.ArrayLike) -> np.ndarray:
         """Convert a scaled variance to the squared unit of the target, or transformed target."""
-        return np.asarray(variance) * self.target_sd**2
+        return filled(variance) * self.target_sd**2
 
     def hyperparameters_back(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the hyperparameters of a kernel, and the noise variance, to the users' units.

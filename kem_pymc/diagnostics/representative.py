@@ -55,6 +55,7 @@ class RepresentativeCluster:
     cohesion: float
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Representative(Displayed):
     """Representative clustering of all datasets, see :func:`representative`.

@@ -101,6 +101,7 @@ def read_clusters(
             "Sample it again, or restore the file."
         )
     if without is not None:
+        check_whole(0, arrays["assignment"].shape[1] - 1, without=without)
         arrays["assignment"] = arrays["assignment"].copy()
         arrays["assignment"][:, without] = -1
     sizes = idata["posterior"].sizes

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc._system.options import checked
 from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_noise, filled
@@ -34,6 +35,7 @@ class Component:
     sd: np.ndarray
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction(Displayed):
     """The predictive distribution at m inputs.
@@ -83,7 +85,7 @@ class Prediction(Displayed):
         include_noise: bool = False,
     ) -> Self:
         """Return the prediction of a single kernel, from moments (m,) of the latent function."""
-        function = Mixture(np.ones(1), mean[None], sd[None])
+        function = Mixture(np.ones(1), filled(mean)[None], filled(sd)[None])
         return cls(function, np.array([noise]), components or {}, include_noise)
 
     def given(self, noise: npt.ArrayLike | None, sizes: npt.ArrayLike | None) -> Self:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._system.options import check_whole, checked
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points, filled
@@ -116,7 +116,8 @@ class GaussianProcess:
             If there are fewer than three points, an input or all values are constant, a value isn't
             finite, or the composition has inputs that the points lack.
         """
-        x = filled(x)
+        check_seed(seed=seed)
+        x = np.atleast_1d(filled(x))
         dimension = 1 if x.ndim == 1 else x.shape[-1]
         x, y = check_points(x, y, dimension)
         if len(y) < 3 or np.ptp(y) == 0 or (np.ptp(x, axis=0) == 0).any():
@@ -164,6 +165,7 @@ class GaussianProcess:
         return np.full(len(x), self.noise * self.scaling.target_sd**2)
 
 
+@checked
 @one_blas_thread()
 def draw_functions(
     composition: Composition | str,
@@ -199,6 +201,9 @@ def draw_functions(
         If a hyperparameter is missing or out of range, or has neither one value nor one for each
         draw, or the inputs aren't finite numbers.
     """
+    if not isinstance(rng, np.random.Generator):
+        check_seed(rng=rng)
+    check_whole(draws=draws)
     x = filled(x)
     x = x[:, None] if x.ndim == 1 else x
     if x.ndim != 2 or not np.isfinite(x).all():

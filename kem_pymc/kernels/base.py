@@ -22,6 +22,7 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.printing import debugprint
 
+from kem_pymc._system.options import checked, shown
 from kem_pymc.errors import InputError
 
 #: Kinds of hyperparameters of the built-in kernels, and whether they are positive (all algorithms
@@ -44,6 +45,7 @@ CONST = "CONST"
 TAKEN = frozenset({"amplitude", "noise", "noise_without_parent", "stay", "enter", "scaling"})
 
 
+@checked
 @dataclass(frozen=True)
 class BaseKernel:
     """A kernel on one input dimension, with unit amplitude.
@@ -148,6 +150,7 @@ _REGISTRY: dict[str, BaseKernel] = {}
 _RECEIVED: set[str] = set()
 
 
+@checked
 def register_kernel(kernel: BaseKernel) -> BaseKernel:
     """Make a base kernel available by name everywhere.
 
@@ -226,12 +229,13 @@ def base_kernel(name: str) -> BaseKernel:
     InputError
         If no kernel is registered under the name.
     """
-    if name not in _REGISTRY:
+    try:
+        return _REGISTRY[name]
+    except (KeyError, TypeError):  # this is called for every factor of a search
         raise InputError(
-            f"There is no base kernel {name!r}. "
+            f"There is no base kernel {shown(name)}. "
             f"Use one of {', '.join(_REGISTRY)}, or register your own first."
-        )
-    return _REGISTRY[name]
+        ) from None
 
 
 def base_kernels() -> tuple[BaseKernel, ...]:

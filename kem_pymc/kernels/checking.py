@@ -12,6 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 
 from kem_pymc._system.jit.decorators import scalar_function
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BaseKernel, base_kernel
 from kem_pymc.kernels.library import MULTIPLY, compile_kernels
@@ -60,6 +61,7 @@ class KernelCheck:
     loop_error: float
 
 
+@checked
 def check_kernel(
     kernel: BaseKernel | str,
     hyperparameters: Mapping[str, Sequence[float]] | None = None,

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kem_pymc._system.display import Display, Displayed, Listing
-from kem_pymc._system.options import check_whole, checked
+from kem_pymc._system.options import MOST, check_kind, check_whole, checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import CONST, base_kernel, base_kernels
 
@@ -38,15 +38,14 @@ class Factor:
     tie: int = 0
 
     def __post_init__(self) -> None:
-        if bool(base_kernel(self.base).tied) != (self.tie > 0):
+        dimension, tie = self.dimension, self.tie
+        whole = type(dimension) is int and type(tie) is int
+        if not (whole and 0 <= dimension < MOST and 0 <= tie < MOST):
+            check_whole(0, dimension=dimension, tie=tie)
+        if bool(base_kernel(self.base).tied) != (tie > 0):
             raise InputError(
                 f"{self.base} on dimension {self.dimension} has the number {self.tie}. "
                 "Give a number from 1, as in BEFORE0@1, to change points and windows only."
-            )
-        if self.dimension < 0:
-            raise InputError(
-                f"Input dimension {self.dimension} of {self.base} is negative. "
-                "Count dimensions from 0."
             )
 
     def __str__(self) -> str:
@@ -100,9 +99,16 @@ class Candidate:
     copy: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", tuple(sorted(self.factors)))
-        if self.copy < 1:
-            raise InputError(f"{self} has the copy number {self.copy}. Count copies from 1.")
+        factors = self.factors
+        for factor in factors if type(factors) is tuple else (None,):
+            if type(factor) is not Factor:
+                factors = _checked_tuple(Factor, factors, "factors")
+                break
+        if factors is not self.factors or len(factors) > 1:
+            object.__setattr__(self, "factors", tuple(sorted(factors)))
+        copy = self.copy
+        if type(copy) is not int or not 1 <= copy < MOST:
+            check_whole(copy=copy)
 
     def __str__(self) -> str:
         number = f" #{self.copy}" if self.copy != 1 else ""
@@ -112,10 +118,12 @@ class Candidate:
         return f"Candidate({str(self)!r})"
 
     def __mul__(self, other: "Candidate") -> "Candidate":
+        if not isinstance(other, Candidate):
+            return NotImplemented
         return Candidate(self.factors + other.factors)
 
     def __add__(self, other: "Candidate | Composition") -> "Composition":
-        return Composition((self,)) + other
+        return Composition((self,)).__add__(other)
 
     @classmethod
     @checked
@@ -171,7 +179,7 @@ class Candidate:
 
     def label(self, dimension: int | None = None) -> str:
         """Return the paper's name: as printed, but ``ARD`` for SE over all of the dimensions."""
-        every = dimension is not None and dimension > 1 and len(self.factors) == dimension
+        every = len(self.factors) > 1 and len(self.factors) == dimension
         if every and self == Candidate.ard(len(self.factors)):
             return "ARD"
         return str(self)
@@ -242,7 +250,13 @@ class Composition(Displayed):
     candidates: tuple[Candidate, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
+        candidates = self.candidates
+        for candidate in candidates if type(candidates) is tuple else (None,):
+            if type(candidate) is not Candidate:
+                candidates = _checked_tuple(Candidate, candidates, "candidates")
+                break
+        if candidates is not self.candidates or len(candidates) > 1:
+            object.__setattr__(self, "candidates", tuple(sorted(set(candidates))))
 
     @classmethod
     @checked
@@ -269,6 +283,8 @@ class Composition(Displayed):
         return " + ".join(c.label(dimension) for c in self.candidates) or "WHITE"
 
     def __lt__(self, other: "Composition") -> bool:
+        if not isinstance(other, Composition):
+            return NotImplemented
         return (len(self), self.candidates) < (len(other), other.candidates)
 
     def __len__(self) -> int:
@@ -281,10 +297,14 @@ class Composition(Displayed):
         return candidate in self.candidates
 
     def __add__(self, other: "Composition | Candidate") -> "Composition":
+        if not isinstance(other, Composition | Candidate):
+            return NotImplemented
         added = (other,) if isinstance(other, Candidate) else other.candidates
         return Composition(self.candidates + added)
 
     def __sub__(self, other: "Composition | Candidate") -> "Composition":
+        if not isinstance(other, Composition | Candidate):
+            return NotImplemented
         dropped = (other,) if isinstance(other, Candidate) else other.candidates
         return Composition(tuple(c for c in self.candidates if c not in dropped))
 
@@ -315,6 +335,7 @@ class Composition(Displayed):
         """
         return with_shared(self.candidates)
 
+    @checked
     def to_pymc(
         self, hyperparameters: Mapping[str, object], dimension: int
     ) -> "pm.gp.cov.Covariance":
@@ -335,22 +356,36 @@ class Composition(Displayed):
         Raises
         ------
         InputError
-            If a hyperparameter is missing, or a candidate is outside the dimension.
+            If a hyperparameter is missing or isn't a number or scalar variable, or a candidate is
+            outside the dimension.
         """
-        from kem_pymc.kernels.to_pymc import sum_of_products
+        from kem_pymc.kernels.to_pymc import scalar, sum_of_products
 
         names = [h.name for h in self.hyperparameters]
         for name in names:
             if name not in hyperparameters:
                 raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
+        values = {name: scalar(hyperparameters[name], name) for name in names}
         terms = []
         for candidate in as_candidates(self, dimension):
             factors = [
-                (factor.base, factor.dimension, [hyperparameters[h.name] for h in named])
+                (factor.base, factor.dimension, [values[h.name] for h in named])
                 for factor, named in candidate.by_factor
             ]
-            terms.append((hyperparameters[candidate.hyperparameters[0].name], factors))
+            terms.append((values[candidate.hyperparameters[0].name], factors))
         return sum_of_products(terms, dimension)
+
+
+def _checked_tuple[T](kind: type[T], given: Any, name: str) -> tuple[T, ...]:
+    """Return the parts of what is constructed as a tuple, if they are of a kind.
+
+    Searches construct candidates and compositions by the million, so this is called only where it
+    isn't plain that they are.
+    """
+    check_kind(given, Iterable[kind], name)  # type: ignore[valid-type]
+    parts = tuple(given)
+    check_kind(parts, tuple[kind, ...], name)  # type: ignore[valid-type]
+    return parts
 
 
 def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:

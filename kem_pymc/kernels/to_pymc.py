@@ -14,6 +14,8 @@ from typing import Any
 import pymc as pm
 import pytensor.tensor as pt
 
+from kem_pymc._system.options import shown
+from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel, base_kernel
 
 
@@ -108,6 +110,23 @@ def _product(
 def _as_float(value: Any) -> pt.TensorVariable:
     # PyTensor would store whole numbers as small integers.
     return pt.cast(value, "floatX")
+
+
+def scalar(value: Any, name: str) -> pt.TensorVariable:
+    """Return a hyperparameter's value as a scalar variable.
+
+    Raises
+    ------
+    InputError
+        If it isn't a number or a scalar variable.
+    """
+    try:
+        variable = _as_float(value)
+    except (TypeError, ValueError, NotImplementedError, OverflowError):
+        variable = None
+    if variable is None or variable.ndim:
+        raise InputError(f"{name} is {shown(value)}. Give a number or a scalar variable.")
+    return variable
 
 
 def _level(dimension: int) -> ElementwiseCovariance:

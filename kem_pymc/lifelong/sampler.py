@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 import xarray as xr
 
-from kem_pymc._system.options import check_seed, check_whole
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior
@@ -438,6 +438,7 @@ def new_point(space: Space, seen: np.ndarray, rng: np.random.Generator) -> np.nd
     return next((row for row in rows if row.tobytes() not in evaluated), None)
 
 
+@checked
 def unfinished(study: Study) -> list[Trial]:
     """Return the trials of a study that were asked for and have no value.
 

@@ -66,6 +66,7 @@ def _ends_of(
     )
 
 
+@checked
 def stratified_models(
     cohort: Cohort, pool: CandidatePool, priors: Priors | None = None, **options: Any
 ) -> list[EvolutionModel]:

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
+from matplotlib.colors import is_color_like, to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc._system.options import checked
+from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
@@ -72,10 +73,12 @@ def predictions(
     Raises
     ------
     InputError
-        If there is no such feature, there are several features and `truth` is given without
-        `feature`, the study has another number of features, or the covariance for
-        leave-one-out predictions isn't positive definite.
+        If there is no such feature or colour, `truth` isn't a function, there are several features
+        and `truth` is given without `feature`, the study has another number of features, or the
+        covariance for leave-one-out predictions isn't positive definite.
     """
+    if not is_color_like(colour):
+        raise InputError(f"colour is {colour!r}. Give one that matplotlib knows, like 'black'.")
     names, target = style.names(study, selection.pool.dimension)
     beside, ax = ax is None, style.axes_or_new(ax, 6.5, 3.4)
     if feature is None and len(names) > 1:
@@ -197,7 +200,7 @@ def _draw_section(
     shown = x[:, column]
     ax.plot(shown, y, **CROSSES, label="data")
     if truth is not None:
-        at, f = np.ravel(truth[0]), np.ravel(truth[1])
+        at, f = _curve(truth)
         order = np.argsort(at)
         ax.plot(at[order], f[order], color="black", linewidth=1.2, label="truth", zorder=2)
         shown = np.append(shown, at)
@@ -212,6 +215,18 @@ def _draw_section(
         ax.plot(at, middle, ":", color=colour, linewidth=2, label="median")
         ax.fill_between(at, low, high, **faint, label="observation, 95 % interval")
     ax.margins(x=0)
+
+
+def _curve(truth: Truth) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places and values of a function as arrays of one length."""
+    if len(truth) == 2:
+        at, f = (np.ravel(filled(values)) for values in truth)
+        if len(at) == len(f) > 0:
+            return at, f
+    raise InputError(
+        "truth isn't a function. Give a pair of values of the feature and the function's values "
+        "there, as many as of the feature."
+    )
 
 
 def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:

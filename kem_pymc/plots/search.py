@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kem_pymc._system.options import checked
+from kem_pymc.errors import InputError
 from kem_pymc.plots import style
 from kem_pymc.search.result import SCORES, SearchResult
 
@@ -29,8 +30,15 @@ def search_path(
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    InputError
+        If there are no results, or one isn't of a search.
     """
     named = {results.method: results} if isinstance(results, SearchResult) else results
+    if not named or not all(isinstance(result, SearchResult) for result in named.values()):
+        raise InputError("These aren't searches to draw. Give one, or several by name.")
     ax = style.axes_or_new(ax, 5.5, 3.4)
     looks = style.line_styles(list(named))
     for name, result in named.items():

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pymc as pm
 
 from kem_pymc._system.options import check_seed, check_whole, checked
+from kem_pymc._system.progress import Report
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.table import check_varies
@@ -29,6 +31,7 @@ from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior, check_named
 from kem_pymc.population.surfaces import (
     STEP,
+    STEPS,
     adjoints,
     carried,
     climb,
@@ -91,6 +94,8 @@ class PopulationModel(pm.Model):
     lengthscales : mapping of str to array_like, optional
         Those of smooth functions of several features, by name of the term, in halves of the
         features' ranges. The others' are found, see Notes.
+    report : callable, optional
+        Function of how many steps of finding them are done, and of about how many.
 
     Attributes
     ----------
@@ -131,6 +136,7 @@ class PopulationModel(pm.Model):
         *,
         priors: Mapping[str, Any] | None = None,
         lengthscales: Mapping[str, npt.ArrayLike] | None = None,
+        report: Report | None = None,
     ) -> None:
         if cohort.n_users < 2:
             raise InputError("A population model of one user isn't possible. Give at least two.")
@@ -154,7 +160,7 @@ class PopulationModel(pm.Model):
             self.shared, self.personal, self.priors, self.has_known_noise
         )
         self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
-        self._find_surfaces(rows)
+        self._find_surfaces(rows, report or (lambda *_: None))
         self.products = self._products()
         super().__init__()
         add_variables(self)
@@ -324,7 +330,7 @@ class PopulationModel(pm.Model):
         return shared, personal, targets, self.known_noise
 
     @one_blas_thread()
-    def _find_surfaces(self, rows: np.ndarray) -> None:
+    def _find_surfaces(self, rows: np.ndarray, report: Report) -> None:
         """Find the lengthscales of smooth functions of several features."""
         of = {t.name: usual(t) for t in self.shared.terms if t.joint}
         of |= {OWN + t.name: usual(t) for t in self.personal.terms if t.joint}
@@ -345,23 +351,28 @@ class PopulationModel(pm.Model):
         ends = np.cumsum([len(of[name]) for name in sought])[:-1]
         starts = np.concatenate(self._starts)
         x = starts[np.argmax(self.log_posterior(starts, self._products()))]
-        logs = centre
+        logs, done = centre, count()
+        climbed = STEPS + 2 * (len(x) + len(logs))
+        total = 2 * climbed + 2 * len(logs)
 
         def scales(logs: np.ndarray) -> dict[str, np.ndarray]:
             return given | dict(zip(sought, np.split(np.exp(logs), ends), strict=True))
 
         def height(x: np.ndarray, logs: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            report(next(done), total)
             self._use(scales(logs))
             values, slope = differences(partial(self.log_posterior, products=self._products()), x)
             in_logs = self._in_lengthscales(x, rows)
             return values, slope, np.concatenate([in_logs[name] for name in sought])
 
-        for _ in range(2):  # with few points, and with many where lengthscales need them
+        for before in (0, climbed):  # with few points, and with many where lengthscales need them
+            done = count(before)
             x, logs, covariance = climb(height, x, self.lower_ends, logs, centre)
             self._use(scales(logs), rows)
         base, moves = self.shared, STEP * np.linalg.cholesky(covariance).T
         found = []
-        for move in (*moves, *-moves):
+        for place, move in enumerate((*moves, *-moves)):
+            report(2 * climbed + place, total)
             self._use(scales(logs + move))
             found.append(carried(self.shared, base, self._mean_weights(x)))
         self._use(scales(logs))

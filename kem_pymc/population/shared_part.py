@@ -32,6 +32,9 @@ LEAST_UNEXPLAINED = 0.1
 #: Number of draws of the hyperparameters.
 DRAWS = 400
 
+#: Number of steps of finding lengthscales that take about as long as leaving out a user.
+PER_USER = 10
+
 #: Largest number of features with numbers of which each has a personal line, or a smooth function
 #: of its own. More would have too many hyperparameters for importance sampling.
 LINES = 3
@@ -180,22 +183,35 @@ def _learned(
 ) -> SharedPart:
     """Fit the named choices of shared terms with the same personal ones; return the best part.
 
-    Per user, all choices and the result of the best one are reported as the same work.
+    Per user, all choices and the result of the best one are reported as the same work, and so are
+    `PER_USER` steps of finding lengthscales, which only the first choice needs with many features.
     """
     posteriors, scores, others = {}, {}, {}
     lengthscales: dict[str, np.ndarray] = {}
     total = (len(named) + 1) * cohort.n_users
+    sought = 0
+
+    def report_search(done: float, of: float) -> None:
+        nonlocal sought
+        sought = round(of / PER_USER)
+        if not done % PER_USER:
+            report(done / PER_USER, sought + total)
+
     for place, (name, terms) in enumerate(reversed([*named.items()])):
         # The richest model is the first, and finds lengthscales for all.
         known = {*terms, *(OWN + n for n in own)} & lengthscales.keys()
         model = PopulationModel(
-            cohort, terms, own, lengthscales={n: lengthscales[n] for n in known}
+            cohort,
+            terms,
+            own,
+            lengthscales={n: lengthscales[n] for n in known},
+            report=report_search,
         )
         posterior = model.fit(draws=DRAWS, seed=seed)
         lengthscales |= model.lengthscales
         left_out = []
         for user in range(cohort.n_users):
-            report(place * cohort.n_users + user, total)
+            report(sought + place * cohort.n_users + user, sought + total)
             left_out.append(posterior.without(user))
         posteriors[name] = posterior
         others[name] = [other for other, _, _ in left_out]
@@ -205,7 +221,7 @@ def _learned(
     best = max(totals, key=lambda name: totals[name] + (GAIN if name == "nothing" else 0.0))
     without, process = [], mean_process(posteriors[best])
     for user, other in enumerate(others[best]):
-        report(len(named) * cohort.n_users + user, total)
+        report(sought + len(named) * cohort.n_users + user, sought + total)
         without.append(mean_process(other))
         other.forget()
     posteriors[best].forget()

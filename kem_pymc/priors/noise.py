@@ -15,6 +15,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -74,7 +75,10 @@ class NoiseBySize:
         return f"{text}, ... for a parent of size 0, 1, ..."
 
 
-def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
+@checked
+def noise_by_size(
+    mu: Sequence[float | TensorVariable], sigma: Sequence[float | TensorVariable]
+) -> NoiseBySize:
     """Return the noise prior LogNormal(mu[k], sigma[k]) below a parent of size k.
 
     Parameters
@@ -97,7 +101,7 @@ def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
             "noise_by_size accepts only numbers. To use population parameters, write a function of "
             "the parent that returns a PyMC distribution."
         )
-    if len(mu) != len(sigma) or not mu or not all(s > 0 for s in sigma):
+    if len(mu) != len(sigma) or not len(mu) or not all(s > 0 for s in sigma):
         raise InputError(
             f"The noise prior has mu {list(mu)} and sigma {list(sigma)}. "
             "Give one positive sigma for every mu."

@@ -24,7 +24,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc._system.display import Display, Displayed, Listing
-from kem_pymc._system.options import checked
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.kernels.base import base_kernels
@@ -325,6 +325,9 @@ class Priors(Displayed):
         InputError
             If a candidate isn't in the pool, or has no prior.
         """
+        if not isinstance(rng, np.random.Generator):
+            check_seed(rng=rng)
+        check_whole(draws=draws)
         made, above = (
             Composition.parse(c, pool.dimension) if isinstance(c, str) else c
             for c in (composition, parent)

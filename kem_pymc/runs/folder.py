@@ -1,6 +1,7 @@
 """Folder of a run: ``run.json`` with its plan and model, and a folder of chunks per chain."""
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -158,7 +159,7 @@ class Run:
             If there is no run, it can't be read, or its format is of another version.
         """
         file = path / NAME
-        if not file.is_file():
+        if not os.path.isfile(file):
             raise InputError(f"There is no run in {path}. Give the folder of a run.")
         names = ("model", "versions", "kem-pymc")
         return cls(path, read_part_of_run(RunFile, file, SCHEMA_VERSION, *names))

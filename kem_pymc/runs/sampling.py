@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc._system.executors import Executor, Workers, make_executor
+from kem_pymc._system.options import checked
 from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
@@ -26,6 +27,7 @@ from kem_pymc.runs.folder import Plan, Run
 from kem_pymc.runs.interruption import noticing_interruption
 
 
+@checked
 def sample(
     model: EvolutionModel,
     *,
@@ -100,6 +102,7 @@ def sample(
     return _with_warnings(outcome, folder)
 
 
+@checked
 def resume(
     folder: str | os.PathLike,
     model: EvolutionModel,

@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
@@ -53,6 +54,7 @@ class _Part(NamedTuple):
     weight: float
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Displayed):
     """The kernel selected for one user at one time step.

@@ -17,10 +17,15 @@ from kem_pymc.bandits.objective import Weighted
 from kem_pymc.bandits.space import Points
 from kem_pymc.data.datasets import synthetic
 from kem_pymc.errors import InputError
+from kem_pymc.gp.process import GaussianProcess
+from kem_pymc.kernels.composition import Factor
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.run import search
 from kem_pymc.selection.ard import ARDSelector
 from tests.refusals import refused
+
+SE0, ONE = kem.Composition.parse("SE0"), np.ones(1)
+VALUES = {"SE0.amplitude": 1.0, "SE0.lengthscale": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +67,26 @@ def test_counts_are_whole_and_not_too_large(name, call):
         ("The priors have no hyperparameters", lambda: kem.Priors.from_dict({})),
         ("inclusion is [1, 0]. Give 1 number", lambda: CandidatePool(["SE0"]).active([1, 0])),
         ("dimension is ", lambda: kem.Candidate.ard(10**9)),
+        ("dimension is 1.5", lambda: Factor("SE", 1.5)),
+        ("dimension is a whole number", lambda: Factor("SE", 10**5000)),
+        ("There is no base kernel []", lambda: Factor([], 0)),
+        ("factors is 'SE0'. Give an Iterable of a Factor", lambda: kem.Candidate("SE0")),
+        ("factors is (3,)", lambda: kem.Candidate((3,))),
+        ("copy is '2'", lambda: kem.Candidate((), "2")),
+        ("candidates is ('SE0',)", lambda: kem.Composition(("SE0",))),
+        ("candidates is 3", lambda: kem.Composition(3)),
+        ("SE0.lengthscale is None", lambda: SE0.to_pymc({**VALUES, "SE0.lengthscale": None}, 1)),
+        ("SE0.lengthscale is ", lambda: SE0.to_pymc({**VALUES, "SE0.lengthscale": [1, 2]}, 1)),
+        ("dimension is None", lambda: SE0.to_pymc(VALUES, None)),
+        ("name is 3. Give text", lambda: kem.kernels.BaseKernel(3, (), len)),
+        ("kernel is 3. Give a BaseKernel", lambda: kem.register_kernel(3)),
+        ("model is 3. Give an EvolutionModel", lambda: kem.sample(3)),
+        ("include_noise is array", lambda: kem.gp.Prediction.of(ONE, ONE, 0.0, None, np.zeros(3))),
+        ("candidates is array(1.)", lambda: CandidatePool(np.array(1.0))),
+        ("aren't searches to draw", lambda: kem.plots.search_path({})),
+        ("aren't searches to draw", lambda: kem.plots.search_path({"a": 1})),
+        ("draws is -1", lambda: kem.gp.draw_functions(SE0, [0.0], VALUES, draws=-1)),
+        ("mean is a whole number", lambda: GaussianProcess.of(SE0, VALUES, 0.1, mean=10**5000)),
     ],
 )
 def test_objects_of_another_kind_are_refused_with_what_to_give(words, call):

@@ -43,7 +43,7 @@ def test_what_is_refused():
     x, components = np.zeros((3, 1)), np.zeros((3, 2))
     with pytest.raises(InputError, match="weights contain"):
         Weighted([1.0, np.inf])
-    with pytest.raises(InputError, match=r"weights are 2\.0"):
+    with pytest.raises(InputError, match=r"weights is 2\.0"):
         Weighted(2.0)
     with pytest.raises(InputError, match="component 1 has shape"):
         Weighted([lambda x: x[:2, 0]]).weights(x)

@@ -198,7 +198,8 @@ class Callback:
 def lose():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     Callback()
-    time.sleep(20)
+    for _ in range(200):  # a long sleep would end first: Python doesn't wake it
+        time.sleep(0.1)
 
 sys.argv = ["kem", "lose"]
 main.main()

@@ -42,7 +42,7 @@ class TestFactor:
         refused(lambda: Factor("SQ", 0), "'SQ'")
 
     def test_negative_dimension(self):
-        refused(lambda: Factor("SE", -1), "-1", "SE")
+        refused(lambda: Factor("SE", -1), "dimension is -1")
 
     def test_registered_kernel_reads_too(self, cosine):
         assert Factor.parse("COS3") == Factor(cosine.name, 3)

@@ -122,6 +122,9 @@ def test_a_section_holds_the_other_features_at_their_median(make_selection, poin
         ({"feature": "weight", "study": Study}, "no feature 'weight'"),
         ({"feature": 2}, "no feature 2"),
         ({"truth": ([0], [0])}, "Choose one with feature="),
+        ({"truth": ([0], [0, 1]), "feature": 0}, "truth isn't a function"),
+        ({"truth": ([0],), "feature": 0}, "truth isn't a function"),
+        ({"colour": "blackish"}, "colour is 'blackish'"),
         ({"study": Weekly}, "number of features is 1 in the study, but 2"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 
 type Folder = str | os.PathLike[str] | None
@@ -22,6 +23,7 @@ class DataFileNotFoundError(FileNotFoundError, InputError):
     """A data file isn't in the data home."""
 
 
+@checked
 def data_home(path: Folder = None) -> Path:
     """Return the folder of data files.
 
@@ -31,6 +33,7 @@ def data_home(path: Folder = None) -> Path:
     return Path(path or os.environ.get("KEM_DATA") or "~/kem_data").expanduser()
 
 
+@checked
 def find_file(name: str, path: Folder = None, *, source: str) -> Path:
     """Return the path of a data file.
 
@@ -49,7 +52,7 @@ def find_file(name: str, path: Folder = None, *, source: str) -> Path:
         If there is no such file.
     """
     file = data_home(path) / name
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise DataFileNotFoundError(
             f"There is no file {file}. "
             f"Get it from {source}, and point to its folder with data_home= or KEM_DATA."
@@ -57,6 +60,7 @@ def find_file(name: str, path: Folder = None, *, source: str) -> Path:
     return file
 
 
+@checked
 def read_csv(
     name: str,
     path: Folder = None,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kem_pymc._system.options import checked
 from kem_pymc.data.categories import (
     CAT,
     category_features,
@@ -17,6 +18,7 @@ from kem_pymc.kernels.pool import CandidatePool
 DEFAULT_BASE = ("CONST", "LIN", "PER", "SE")
 
 
+@checked
 def default_pool(cohort: Cohort, interactions: bool = False) -> CandidatePool:
     """Return the default candidates of a table, used if the user names none.
 

@@ -1,6 +1,7 @@
 """Read the inputs of a report: the files that commands wrote to a folder, or a posterior."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class Material:
         InputError
             If the folder contains no evolutions, or a file in it can't be used.
         """
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise InputError(f"There is no folder {folder}. Give a folder written by kem fit.")
         if not (folder / EVOLUTIONS).is_file():
             raise InputError(

@@ -1,9 +1,11 @@
 """Write the HTML report of a study from a folder of results or from a posterior."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kem_pymc._system.files import write_atomically
+from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.plots.report.gather import Material, planned_chains
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
+@checked
 def report(
     source: "str | Path | DataTree", path: str | Path | None = None, *, overwrite: bool = False
 ) -> Path:
@@ -55,9 +58,9 @@ def report(
     else:
         file = Path(path)
         material = Material(file.stem, Evolutions.from_posterior(source), source)
-    if file.is_dir():
+    if os.path.isdir(file):
         raise InputError(f"{file} is a folder. Give the path of a file to write.")
-    if file.exists() and not overwrite:
+    if os.path.exists(file) and not overwrite:
         raise InputError(
             f"The file {file} exists. Give another path, or {{overwrite}}.", overwrite=True
         )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers, make_executor
-from kem_pymc._system.options import check_seed, check_whole
+from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.fitting import Fitter
@@ -33,6 +33,7 @@ BUDGET, EVALUATIONS = 2820, 50
 POINTS, MANY, KERNELS = 200, 250, 1410
 
 
+@checked
 def evolve(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
