@@ -328,7 +328,7 @@ class Cohort(Displayed):
         """
         points = user_points(df, columns, **options)
         if isinstance(family, str):
-            family = Family.learn(family, points.targets, points.sizes)
+            family = Family.learn(family, points.targets, points.sizes, points.users)
         timed = columns.time in columns.names
         return cls(
             **points._asdict(),

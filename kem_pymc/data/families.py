@@ -120,6 +120,7 @@ class Family:
         name: Name,
         targets: Sequence[npt.ArrayLike],
         sizes: Sequence[npt.ArrayLike] | None = None,
+        users: Sequence[object] | None = None,
     ) -> Self:
         """Return a family with parameters estimated from pilot users.
 
@@ -136,6 +137,8 @@ class Family:
             Targets of each user, in the order of time.
         sizes : sequence of array_like, shape (n,) each, optional
             Exposures of counts, or trials of binomials.
+        users : sequence of labels, optional
+            The users, for error messages.
 
         Raises
         ------
@@ -146,8 +149,9 @@ class Family:
         values = [filled(y) for y in targets]
         family = cls(name, _provisional(name, np.concatenate(values)))
         each = [None] * len(values) if sizes is None else sizes
-        for y, size in zip(values, each, strict=True):
-            family.check(y, size)
+        whose = [""] * len(values) if users is None else [f" of user {user}" for user in users]
+        for y, size, origin in zip(values, each, whose, strict=True):
+            family.check(y, size, origin)
         if name == "ordinal":
             lowest, *others = family.parameters
             cuts, latent = cut_points(values, lowest, len(others))
