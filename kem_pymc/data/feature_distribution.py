@@ -29,6 +29,9 @@ NODES = 64
 #: Least probability of a smaller or larger value, and what sums of probabilities may be off by.
 LEAST, SUM = 1e-15, 1e-6
 
+#: Least ratio of eigenvalues of a covariance that is positive definite.
+SINGULAR = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Margin:
@@ -117,7 +120,8 @@ class FeatureDistribution:
         for shares in (self.shares, *(margin.shares for margin in self.margins.values())):
             sound &= bool((shares > 0).all() and abs(shares.sum() - 1) < SUM)
         symmetric = sound and np.allclose(self.covariance, self.covariance.T, atol=SUM)
-        if not symmetric or np.linalg.eigvalsh(self.covariance).min(initial=1.0) <= 0:
+        spread = np.linalg.eigvalsh(self.covariance) if symmetric else np.zeros(1)
+        if not spread.min(initial=1.0) > SINGULAR * spread.max(initial=1.0):
             raise InputError(
                 "The distribution of features has parts that don't fit together. Learn it again, "
                 "with Evolutions.from_posterior."

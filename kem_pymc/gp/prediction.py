@@ -246,7 +246,9 @@ class Prediction(Displayed):
         return Display(f"Prediction of {self._of_what()}", facts, listings)
 
 
-def averaged(predictions: Sequence[Prediction], weights: npt.ArrayLike) -> Prediction:
+def averaged(
+    predictions: Sequence[Prediction], weights: Sequence[float] | np.ndarray
+) -> Prediction:
     """Return the mixture of predictions at the same inputs, with weights that add up to one.
 
     A component's mean and sd are those of the mixture, with zero where a prediction lacks it.

@@ -198,7 +198,7 @@ class Selection(Displayed):
         """Predict at inputs in the user's units, of which some may be missing."""
         fitted = _Part(0, FITTED, self.considered[0].fitted, 1.0)
         mixed = [(self, fitted, 1.0)] if single else self._mixed
-        weights, rows, nodes = np.array([weight for *_, weight in mixed]), x_new, None
+        rows, nodes = x_new, None
         if np.isnan(x_new).any() and self.distribution is not None:
             used = {d for of, part, _ in mixed for d in of._used(part)}
             rows, nodes = self.distribution.completed(x_new, used)
@@ -206,9 +206,9 @@ class Selection(Displayed):
         rows = np.where(np.isnan(rows), 0.0, rows)  # any number where nothing depends on it
         predicted = [of._on_data(part).predict(rows, include_noise) for of, part, _ in mixed]
         if nodes is not None:
-            predicted = [each.at(places) for each in predicted for places in nodes]
-            weights = np.repeat(weights / len(nodes), len(nodes))
-        whole = predicted[0] if single and nodes is None else averaged(predicted, weights)
+            same = np.full(len(nodes), 1 / len(nodes))
+            predicted = [averaged([each.at(row) for row in nodes], same) for each in predicted]
+        whole = predicted[0] if single else averaged(predicted, [weight for *_, weight in mixed])
         return in_target_unit(whole, self.scaling)
 
     def _used(self, part: _Part) -> set[int]:
