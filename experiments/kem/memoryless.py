@@ -14,10 +14,10 @@ from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.batched import of_one_user
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.known_part import KnownPart
-from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.mean_process import MeanProcess
 from kem_pymc.priors import Priors
 from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.sampler.fit_cache import no_fits
@@ -57,7 +57,7 @@ class MemorylessSelector(PoolSelector):
         one composition is fitted.
     scaling : Scaling, optional
         Scaling applied to the user's data; by default data aren't scaled.
-    shared : MeanFunction, optional
+    shared : MeanProcess, optional
         Mean function that all users share, in scaled units.
     steps : int
         Number of Metropolis-Hastings steps of a search; 10,000 in the paper.
@@ -78,7 +78,7 @@ class MemorylessSelector(PoolSelector):
         criterion: Literal["bic", "aic", "laplace", "loo"] = "bic",
         *,
         scaling: Scaling | None = None,
-        shared: MeanFunction | None = None,
+        shared: MeanProcess | None = None,
         steps: int = 10_000,
         seed: int = 0,
     ) -> None:

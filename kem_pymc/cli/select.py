@@ -80,7 +80,8 @@ def select(
     becomes days since the user's first row.
 
     Predictions (see --predictions) at a time step cover the user's points so far and those of the
-    next time step, in order of arrival; at the last time step, also the points in --future. With
+    next time step, in order of arrival; at the last time step, also the points in --future, in
+    which cells of features other than the time may be empty. With
     --horizon, they cover more time steps, also after a user's last row; this needs a table in which
     time is the only feature that changes within users. `kem report` plots the predictions.
     """
@@ -90,6 +91,7 @@ def select(
     from kem_pymc.cli.online import select_online
     from kem_pymc.cli.study import load_study
     from kem_pymc.cli.tables import Table
+    from kem_pymc.data.feature_distribution import check_missing
     from kem_pymc.evolutions.evolutions import Evolutions
     from kem_pymc.selection.horizon import points_ahead
     from kem_pymc.selection.kem import KEMSelector
@@ -134,6 +136,8 @@ def select(
     coming = None
     if future is not None:
         coming = table.future(future, learned.levels)
+        for inputs in coming.values():
+            check_missing(inputs, learned.distribution)
     elif horizon is not None:
         coming = points_ahead(cohort, horizon, batch)
     priors = None if study_file is None else study_file.model.priors

@@ -118,14 +118,15 @@ class Table(BaseModel, extra="forbid", frozen=True):
         ----------
         path : Path
             Table of the future points, with the columns of this one; a target in it is ignored.
-            Days in it count from each user's first row in this table.
+            Days in it count from each user's first row in this table. Cells of features other than
+            the time may be empty.
         levels : mapping of str to sequence of str
             Levels of the features that are categories.
 
         Returns
         -------
         dict
-            Inputs, shape (m, D), of the users who have future points.
+            Inputs, shape (m, D), of the users who have future points, with NaN for empty cells.
 
         Raises
         ------
@@ -160,6 +161,15 @@ class Table(BaseModel, extra="forbid", frozen=True):
                     f"in {self.data}. Give future points only of users in that table."
                 )
         coming[user] = [past_users[written(labels[k])] for k in codes]
+        absent = np.zeros((len(coming), len(self.features or ())), dtype=bool)
+        for d, name in enumerate(self.features or ()):
+            if name != self.time:
+                absent[:, d] = Cells(coming[name]).absent(
+                    "category" if name in levels else "number"
+                )
+            if absent[:, d].any():  # filled for now, so that all else in the table is checked
+                filled = coming[name].astype(object).mask(absent[:, d], past[name].iloc[0])
+                coming[name] = filled.infer_objects()
         # Future points are appended to the users' own, so both are converted in the same way.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
@@ -174,9 +184,12 @@ class Table(BaseModel, extra="forbid", frozen=True):
                 scope="new",
                 date_format=self.date_format,
             )
-        counts = coming[user].value_counts()
-        inputs = zip(cohort.users, cohort.inputs, strict=True)
-        return {label: x[-counts[label] :] for label, x in inputs if label in counts}
+        future = {}
+        for label, x in zip(cohort.users, cohort.inputs, strict=True):
+            own = (coming[user] == label).to_numpy()
+            if own.any():
+                future[label] = np.where(absent[own], np.nan, x[-own.sum() :])
+        return future
 
 
 def _show(columns: Columns) -> None:

@@ -14,15 +14,16 @@ LARGEST = 1e12
 LEAST_SPREAD = 1e-150
 
 
-def input_rows(x: npt.ArrayLike, dimension: int) -> np.ndarray:
+def input_rows(x: npt.ArrayLike, dimension: int, missing: bool = False) -> np.ndarray:
     """Return inputs, shape (m, D) or (m,) if D is 1, as a float64 array (m, D).
 
     Raises
     ------
     InputError
-        If the inputs aren't finite numbers of at most 1e12 in size, or aren't rows of D.
+        If the inputs aren't finite numbers of at most 1e12 in size, or NaN if values may be
+        `missing`, or aren't rows of D.
     """
-    inputs = number_array("inputs", x)
+    inputs = number_array("inputs", x, missing)
     if dimension == 1 and inputs.ndim == 1:
         inputs = inputs[:, None]
     if inputs.ndim != 2 or inputs.shape[1] != dimension:
@@ -78,7 +79,7 @@ def check_noise(noise: npt.ArrayLike, y: np.ndarray) -> np.ndarray:
     return sds
 
 
-def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
+def number_array(name: str, values: npt.ArrayLike, missing: bool = False) -> np.ndarray:
     """Return real, finite numbers as a float64 array.
 
     Parameters
@@ -86,12 +87,14 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
     name : str
         Name of the values in error messages.
     values : array_like
+    missing : bool
+        Whether values may be NaN.
 
     Raises
     ------
     InputError
-        If the values aren't a regular array of real numbers, or one of them is missing, infinite
-        or larger than 1e12 in size.
+        If the values aren't a regular array of real numbers, or one of them is infinite, larger
+        than 1e12 in size, or missing unless that is allowed.
     """
     try:
         given = np.ma.array(values)
@@ -102,7 +105,8 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
     if given.dtype.kind not in "biuf":  # strings of digits would convert without complaint
         raise InputError(f"The {name} aren't all numbers. Give an array of real numbers.")
     array = filled(given)
-    if not np.all(np.abs(array) <= LARGEST):  # NaN compares false
+    # NaN compares false.
+    if not np.all((np.abs(array) <= LARGEST) | (missing & np.isnan(array))):
         raise InputError(
             f"The {name} contain a missing, infinite or huge value. "
             f"Give finite values of at most {LARGEST:.0e}, rescaled if necessary."

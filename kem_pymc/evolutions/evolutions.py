@@ -12,6 +12,7 @@ import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, from_to, number, some
 from kem_pymc._system.options import checked
+from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions import files
@@ -20,6 +21,7 @@ from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.evolutions.from_posterior import (
     read_clusters,
     read_concentration,
+    read_distribution,
     read_population,
     read_shared,
     study_settings,
@@ -77,6 +79,9 @@ class Evolutions(Displayed):
         Final compositions of the pilot users in a model in which they share nothing, from the
         posterior of :func:`kem_pymc.final_model` with ``shared=None``. They are used for new users
         whose data don't follow the shared mean process.
+    distribution : FeatureDistribution, optional
+        Distribution of pilot users' features, over which predictions integrate where a feature
+        other than the time is missing.
 
     Raises
     ------
@@ -100,6 +105,7 @@ class Evolutions(Displayed):
     final: "Evolutions | None" = None
     unshared: "Evolutions | None" = None
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    distribution: FeatureDistribution | None = None
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -120,6 +126,11 @@ class Evolutions(Displayed):
                 "Sample kem.final_model with the same pool."
             )
         self._check_unshared()
+        if self.distribution is not None and self.distribution.features != self.features:
+            raise InputError(
+                "The distribution of features is one of other features. Learn it from the same "
+                "pilot users."
+            )
         for name, values in self.population.items():
             if len(values) != self.n_draws:
                 raise InputError(
@@ -225,8 +236,10 @@ class Evolutions(Displayed):
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
             shared=process,
-            final=None if ends is None else replace(ends, shared=None),  # it is the same part
-            unshared=alone,
+            # Those of the others are the same.
+            final=None if ends is None else replace(ends, shared=None, distribution=None),
+            unshared=None if alone is None else replace(alone, distribution=None),
+            distribution=read_distribution(idata, without),
             settings=settings,
         )
 
@@ -426,6 +439,7 @@ class Evolutions(Displayed):
             "settings": self.settings,
             "versions": self.versions,
             **({} if self.shared is None else {"shared": self.shared.to_dict()}),
+            **({} if self.distribution is None else {"distribution": self.distribution.to_dict()}),
             **({} if self.final is None else {"final": self.final.to_dict()}),
             **({} if self.unshared is None else {"unshared": self.unshared.to_dict()}),
             "n_draws": self.n_draws,

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from kem_pymc._system.files import STRICT, first_fault, write_atomically, written_by
+from kem_pymc.data.feature_distribution import CELLS, VALUES, FeatureDistribution
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
@@ -30,8 +31,8 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.population.mean_process import MeanProcess
 
-#: Version 2 added the part that users share.
-SCHEMA_VERSION = 2
+#: Version 2 added the part that users share, version 3 the distribution of features.
+SCHEMA_VERSION = 3
 
 #: Maximum depth of nested lists and objects.
 DEPTH = 40
@@ -183,6 +184,20 @@ class _Shared(_Strict):
         return process
 
 
+class _Margin(_Strict):
+    values: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
+    shares: Annotated[list[Share], Field(min_length=1, max_length=VALUES)]
+
+
+class _FeatureDistribution(_Strict):
+    margins: dict[Name, _Margin]
+    cells: Annotated[list[list[Number]], Field(min_length=1, max_length=CELLS)]
+    shares: Annotated[list[Share], Field(min_length=1, max_length=CELLS)]
+    means: Annotated[list[list[Number]], Field(min_length=1, max_length=CELLS)]
+    covariance: Annotated[list[list[Number]], Field(max_length=FEATURES)]
+    time: Name | None = None
+
+
 class _Cluster(_Strict):
     draw: Annotated[int, Field(ge=0, lt=DRAWS)]
     parent: Text
@@ -212,6 +227,7 @@ class EvolutionsFile(_Study):
     population: dict[Name, list[Number]] = {}
     settings: _Settings
     shared: _Shared | None = None
+    distribution: _FeatureDistribution | None = None
     final: "EvolutionsFile | None" = None
     unshared: "EvolutionsFile | None" = None
     n_draws: Annotated[int, Field(ge=1, le=DRAWS)]
@@ -285,17 +301,21 @@ class EvolutionsFile(_Study):
                     f"clusters[{i}] has {len(values)} values, up to {values.max():.3g}. Give "
                     f"{len(positive)}, with logs between plus and minus {LARGEST_LOG:.0f}."
                 )
-        alpha = self.concentration
+        alpha, features, distribution = self.concentration, tuple(self.features), None
+        if self.distribution is not None:
+            data = self.distribution.model_dump()
+            distribution = FeatureDistribution.from_dict(data, features)
         return {
             "pool": pool,
             "scaling": Scaling.from_dict(self.scaling.model_dump(exclude_unset=True)),
-            "features": tuple(self.features),
+            "features": features,
             "levels": {name: tuple(levels) for name, levels in self.levels.items()},
             "clusters": tuple(
                 Cluster(c.draw, named[c.parent], named[c.child], c.count, tuple(c.values))
                 for c in self.clusters
             ),
             "shared": None if self.shared is None else self.shared.process(pool.dimension),
+            "distribution": distribution,
             "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
             "population": {name: tuple(values) for name, values in self.population.items()},
             "priors": self.priors.model_dump(exclude_unset=True),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kem_pymc._system.options import check_whole
 from kem_pymc.data.cohort import BY_ROW, Cohort
+from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling, transformed
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
@@ -185,6 +186,20 @@ def read_cohort(idata: "DataTree") -> Cohort:
         family=scaling.family,
         **known,
     )
+
+
+def read_distribution(idata: "DataTree", without: int | None) -> FeatureDistribution | None:
+    """Return the distribution of pilot users' features, without the user of this index.
+
+    It is None if the time is the only feature, no user is left or the posterior lacks the data.
+    """
+    if "inputs" not in idata["constant_data"]:
+        return None
+    cohort = read_cohort(idata)
+    others = [user for u, user in enumerate(cohort.users) if u != without]
+    if not others or cohort.features == (cohort.time,):
+        return None
+    return FeatureDistribution.learn(cohort.subset(others))
 
 
 def pilot_population(idata: "DataTree") -> PopulationPosterior | None:

@@ -88,6 +88,18 @@ class Prediction(Displayed):
         function = Mixture(np.ones(1), filled(mean)[None], filled(sd)[None])
         return cls(function, np.array([noise]), components or {}, include_noise)
 
+    def at(self, places: np.ndarray) -> Self:
+        """Return the prediction at some of the inputs, by their numbers, before sizes are given."""
+        f = self.function
+        return replace(
+            self,
+            function=replace(f, mean=f.mean[:, places], sd=f.sd[:, places]),
+            components={
+                label: Component(part.mean[places], part.sd[places])
+                for label, part in self.components.items()
+            },
+        )
+
     def given(self, noise: npt.ArrayLike | None, sizes: npt.ArrayLike | None) -> Self:
         """Return the prediction of observations of which noise, or sizes, are known.
 
@@ -236,7 +248,9 @@ class Prediction(Displayed):
         return Display(f"Prediction of {self._of_what()}", facts, listings)
 
 
-def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Prediction:
+def averaged(
+    predictions: Sequence[Prediction], weights: Sequence[float] | np.ndarray
+) -> Prediction:
     """Return the mixture of predictions at the same inputs, with weights that add up to one.
 
     A component's mean and sd are those of the mixture, with zero where a prediction lacks it.

@@ -73,6 +73,12 @@ class MeanProcess:
         """Number of features D."""
         return len(self.design.features)
 
+    @property
+    def used(self) -> frozenset[int]:
+        """Numbers of the features on which the function depends."""
+        names = {name for term in self.design.terms for name in term.every}
+        return frozenset(d for d, f in enumerate(self.design.features) if f.name in names)
+
     def mean(self, x: np.ndarray) -> np.ndarray:
         """Return the mean (n,) at inputs (n, D)."""
         return self.design(x) @ self.weights

@@ -134,7 +134,7 @@ class KEMSelector(PoolSelector):
             evolutions = evolutions.with_noise_floor(priors.noise_floor)
         self.evolutions = evolutions
         self.pool, self.scaling = evolutions.pool, evolutions.scaling
-        self.shared = evolutions.shared
+        self.shared, self.distribution = evolutions.shared, evolutions.distribution
         self.fit = fit
         self.criterion = criterion
         self.minimum_probability = minimum_probability

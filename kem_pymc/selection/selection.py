@@ -13,19 +13,20 @@ from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc._system.options import checked
+from kem_pymc.data.feature_distribution import FeatureDistribution, check_missing
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.gp.recorded import Recorded
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.mean_process import MeanProcess
 from kem_pymc.selection.scored_kernel import Draw, ScoredKernel
 
 #: Maximum number of considered compositions that are shown.
@@ -76,8 +77,8 @@ class Selection(Displayed):
         Duration of the selection, in seconds.
     message : str
         Message for the reader about the selection; usually empty.
-    shared : MeanFunction, optional
-        Mean function that all users share, in scaled units.
+    shared : MeanProcess, optional
+        Mean process that all users share, in scaled units.
     unshared : Selection, optional
         Selection for the same data without the shared mean function, for the case that the user
         doesn't follow it.
@@ -88,6 +89,8 @@ class Selection(Displayed):
         Known variances of the targets' own noise, in scaled units.
     recorded : Recorded, optional
         The targets themselves, if they have a family; `y` stands for them.
+    distribution : FeatureDistribution, optional
+        Distribution of pilot users' features, for predictions where a feature is missing.
     """
 
     considered: tuple[ScoredKernel, ...]
@@ -97,11 +100,12 @@ class Selection(Displayed):
     y: np.ndarray
     run_time: float
     message: str = ""
-    shared: MeanFunction | None = None
+    shared: MeanProcess | None = None
     unshared: "Selection | None" = None
     departure: float = 0.0
     known_noise: np.ndarray | None = None
     recorded: Recorded | None = None
+    distribution: FeatureDistribution | None = None
     #: Kernels conditioned on the data, by the index of a considered row and of a draw.
     _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
@@ -146,10 +150,15 @@ class Selection(Displayed):
         certainty. It averages over `unshared` in the same way, with weight `departure`. Weights
         below 1 % (for single draws, 0.1 %) are left out.
 
+        Where features are missing that these compositions or the shared mean use, the prediction
+        also averages over pilot users' distribution of such features given those that are known at
+        the same input (:mod:`kem_pymc.data.feature_distribution`), by 64 values with equal weights:
+        that is a mixture again. Other missing features don't matter.
+
         Parameters
         ----------
         x : array_like, shape (m, D), or (m,) if D is 1
-            New inputs, in the user's units.
+            New inputs, in the user's units, with NaN for features that are missing.
         include_noise : bool
             Whether to predict new observations instead of the latent function.
         single : bool
@@ -171,11 +180,13 @@ class Selection(Displayed):
         ------
         InputError
             If the inputs don't have one column per feature, aren't finite numbers, or are so large
-            that the prediction isn't finite.
+            that the prediction isn't finite; if the time is missing, or another feature whose
+            distribution isn't known.
         """
-        x_new = input_rows(x, self.pool.dimension)
+        x_new = input_rows(x, self.pool.dimension, missing=True)
+        check_missing(x_new, self.distribution)
         with np.errstate(over="ignore", invalid="ignore"):
-            prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
+            prediction = self._predicted(x_new, include_noise, single)
             prediction = prediction.given(noise, sizes)
             finite = np.isfinite([prediction.mean, prediction.sd]).all()
         if not finite:
@@ -186,12 +197,26 @@ class Selection(Displayed):
         return prediction
 
     def _predicted(self, x_new: np.ndarray, include_noise: bool, single: bool) -> Prediction:
-        """Predict at inputs in scaled units."""
-        if single:
-            return in_target_unit(self.conditioned.predict(x_new, include_noise), self.scaling)
-        predicted = [of._on_data(part).predict(x_new, include_noise) for of, part, _ in self._mixed]
-        weights = [weight for *_, weight in self._mixed]
-        return in_target_unit(averaged(predicted, weights), self.scaling)
+        """Predict at inputs in the user's units, of which some may be missing."""
+        fitted = _Part(0, FITTED, self.considered[0].fitted, 1.0)
+        mixed = [(self, fitted, 1.0)] if single else self._mixed
+        rows, nodes = x_new, None
+        if np.isnan(x_new).any() and self.distribution is not None:
+            used = {d for of, part, _ in mixed for d in of._used(part)}
+            rows, nodes = self.distribution.completed(x_new, used)
+        rows = self.scaling.inputs(rows)
+        rows = np.where(np.isnan(rows), 0.0, rows)  # any number where nothing depends on it
+        predicted = [of._on_data(part).predict(rows, include_noise) for of, part, _ in mixed]
+        if nodes is not None:
+            same = np.full(len(nodes), 1 / len(nodes))
+            predicted = [averaged([each.at(row) for row in nodes], same) for each in predicted]
+        whole = predicted[0] if single else averaged(predicted, [weight for *_, weight in mixed])
+        return in_target_unit(whole, self.scaling)
+
+    def _used(self, part: _Part) -> set[int]:
+        """Return the numbers of the features on which a prediction depends."""
+        shared = frozenset[int]() if self.shared is None else self.shared.used
+        return set(shared).union(*(c.dimensions for c in self.considered[part.place].composition))
 
     @cached_property
     def _mixed(self) -> list[tuple["Selection", _Part, float]]:

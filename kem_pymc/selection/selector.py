@@ -8,6 +8,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_noise, check_points, filled
 from kem_pymc.errors import InputError
@@ -19,6 +20,7 @@ from kem_pymc.gp.problem import Prior
 from kem_pymc.gp.recorded import Recorded
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population.mean_process import MeanProcess
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.selection import Selection
 
@@ -150,13 +152,16 @@ class PoolSelector(Selector):
     pool : CandidatePool
     scaling : Scaling
         Scaling applied to the user's data.
-    shared : MeanFunction or None
-        Mean function that all users share, in scaled units.
+    shared : MeanProcess or None
+        Mean process that all users share, in scaled units.
+    distribution : FeatureDistribution or None
+        Distribution of pilot users' features.
     """
 
     pool: CandidatePool
     scaling: Scaling
-    shared: MeanFunction | None = None
+    shared: MeanProcess | None = None
+    distribution: FeatureDistribution | None = None
 
     def select(
         self,
@@ -179,6 +184,7 @@ class PoolSelector(Selector):
             points.y,
             time.perf_counter() - started,
             shared=self.shared,
+            distribution=self.distribution,
             known_noise=points.noise,
             recorded=points.recorded,
         )

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc import Evolutions, KEMSelector
+from kem_pymc import Cohort, Evolutions, KEMSelector
 from kem_pymc.cli.folders import DISAGREE
 from kem_pymc.cli.select import _print_remarks
+from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.selection import online
 from tests.cli.conftest import SMALL, fine, refused, run, table
@@ -93,6 +95,39 @@ def future(folder, frame):
 
 
 @pytest.mark.integration
+def test_empty_cells_of_points_to_come_are_integrated(select, evolutions, tmp_path):
+    coming = table(users=1, weeks=2, seed=2).tail(3).assign(week=[2, 2, 3], id=[7, 1, 7])
+    coming["mood"] = ["NA", "0.5", "0.1"]
+    coming.loc[coming.index[2], "sleep"] = None
+    fine(*select(*future(tmp_path, coming.drop(columns="steps"))))
+    rows = pd.read_csv(tmp_path / "p.csv").query("observed.isna() and user == 7")
+    learned = Evolutions.load(evolutions)
+    at = rows[["sleep", "mood"]].to_numpy()
+    assert np.isnan(at).tolist() == [[False, True], [True, False]]
+    shown = KEMSelector(learned).select(*points_of(7)).predict(at, True)
+    assert rows["mean"].to_numpy() == pytest.approx(shown.mean)
+    assert rows["low_95"].to_numpy() == pytest.approx(shown.quantile(0.025))
+    pilot = Cohort.from_frame(table(), user="id", time="week", target="steps")
+    known = FeatureDistribution.learn(pilot).margins["sleep"]
+    stored = learned.distribution.margins["sleep"]
+    assert stored.values == pytest.approx(known.values)
+    assert stored.shares == pytest.approx(known.shares)
+
+
+@pytest.mark.integration
+def test_empty_cells_are_refused_before_the_work_without_a_distribution(
+    select, evolutions, tmp_path
+):
+    old = tmp_path / "old.json"
+    replace(Evolutions.load(evolutions), distribution=None).save(old)
+    coming = table(users=1).tail(1).assign(id=7, mood=None)
+    text = refused(run(*select(*future(tmp_path, coming), learned=old)))
+    assert "missing value in row 0" in text
+    assert "learn the evolutions again" in text
+    assert not (tmp_path / "s.csv").exists()
+
+
+@pytest.mark.integration
 def test_points_to_come_are_predicted_by_the_last_selections(select, evolutions, tmp_path):
     coming = table(users=1, weeks=2, seed=2).tail(3).assign(week=[2, 2, 3], id=[7, 1, 7])
     fine(*select(*future(tmp_path, coming.drop(columns="steps"))))
@@ -126,8 +161,8 @@ ROW = table().head(1).assign(id=7, week=5)
         (ROW.assign(id=9), "User 9 in line 2 of"),
         (ROW.assign(week=0), "Line 2 of tomorrow.csv of user 7 is earlier"),
         (
-            ROW.assign(sleep=None),
-            "'sleep' has a missing or infinite value in line 2 of tomorrow.csv",
+            ROW.assign(week=None),
+            "'week' has a missing or infinite value in line 2 of tomorrow.csv",
         ),
         (ROW.assign(mood="good"), "'mood' has 'good' in line 2 of tomorrow.csv"),
         (ROW.drop(columns=["sleep", "week"]), "lacks the columns week, sleep"),

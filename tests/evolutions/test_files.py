@@ -2,9 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from kem_pymc._system.files import place
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
@@ -43,6 +46,10 @@ def test_files_can_be_read_by_people(tmp_path):
 
 
 ARD = Composition.parse("ARD", 2)
+WITH_CATEGORY = Cohort(
+    (0,), (np.array([[0.1, 0.0], [0.7, 1.0], [0.2, 1.0]]),), (np.ones(3),), ([3],), ("a", "b"),
+    levels={"b": ("no", "yes")}, time="a",
+)  # fmt: skip
 CONST = Composition.parse("CONST + LIN0")
 
 
@@ -63,8 +70,16 @@ CONST = Composition.parse("CONST + LIN0")
             pool=CandidatePool(["CONST", "LIN0"]),
             levels={"week": ("first", "last")},
         ),
+        evolutions(
+            (Cluster(0, WHITE, ARD, 1, (0.0,) * 4),),
+            pool=CandidatePool(["LIN0", "ARD"], dimension=2),
+            features=("a", "b"),
+            scaling=Scaling.identity(2),
+            levels={"b": ("no", "yes")},
+            distribution=FeatureDistribution.learn(WITH_CATEGORY),
+        ),
     ],
-    ids=["alpha", "whole", "ARD", "levels"],
+    ids=["alpha", "whole", "ARD", "levels", "distribution"],
 )
 def test_what_is_special_is_read_as_it_was(tmp_path, learned):
     learned.save(tmp_path / "e.json")
@@ -117,7 +132,7 @@ def rehashed(**entries):
     [
         (lambda d: d["clusters"][0].update(count=4), r"was changed after .*\. Save"),
         (lambda d: d.update(concentration=1.0), r"was changed after"),
-        (lambda d: d.update(schema_version=3), r"written by a newer version of .*\. Update"),
+        (lambda d: d.update(schema_version=4), r"written by a newer version of .*\. Update"),
         (lambda d: d.pop("sha256"), r"doesn't contain evolutions\. Give"),
         (lambda d: d.pop("schema_version"), r"doesn't contain evolutions\. Give"),
         (lambda d: d.update(schema_version="1"), r"doesn't contain evolutions\. Give"),

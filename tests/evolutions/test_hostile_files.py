@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kem_pymc.data.feature_distribution import FeatureDistribution, Margin
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -52,6 +53,11 @@ def study():
         priors=priors,
         settings={"feedback": "cut", "shared": {"shares": {"shared": 0.4}}},
         shared=MeanProcess(design, smooths, np.arange(4.0), np.tri(4)),
+        distribution=FeatureDistribution(
+            ("week",),
+            {"week": Margin(np.array([0.1, 0.7]), np.array([0.25, 0.75]))},
+            *(np.empty((1, 0)), np.ones(1), np.zeros((1, 1)), np.eye(1)),
+        ),
         final=evolutions(ends),
         unshared=evolutions(ends),
     )
@@ -137,7 +143,7 @@ def test_other_files(path, text):
 
 
 def test_a_newer_version_is_named(path):
-    data = STUDY | {"schema_version": 3, "versions": {"kem-pymc": "7.1"}, "new": 1}
+    data = STUDY | {"schema_version": 4, "versions": {"kem-pymc": "7.1"}, "new": 1}
     path.write_bytes(written(rehashed(data)))
     refused(lambda: Evolutions.load(path), "newer version of kem_pymc (7.1)", "Update")
 
