@@ -20,6 +20,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.gp.process import GaussianProcess
@@ -77,7 +78,7 @@ class Selection(Displayed):
         Duration of the selection, in seconds.
     message : str
         Message for the reader about the selection; usually empty.
-    shared : MeanProcess, optional
+    shared : MeanFunction, optional
         Mean process that all users share, in scaled units.
     unshared : Selection, optional
         Selection for the same data without the shared mean function, for the case that the user
@@ -100,7 +101,7 @@ class Selection(Displayed):
     y: np.ndarray
     run_time: float
     message: str = ""
-    shared: MeanProcess | None = None
+    shared: MeanFunction | None = None
     unshared: "Selection | None" = None
     departure: float = 0.0
     known_noise: np.ndarray | None = None
@@ -215,7 +216,9 @@ class Selection(Displayed):
 
     def _used(self, part: _Part) -> set[int]:
         """Return the numbers of the features on which a prediction depends."""
-        shared = frozenset[int]() if self.shared is None else self.shared.used
+        shared = frozenset(range(self.pool.dimension))  # of any mean function, all
+        if self.shared is None or isinstance(self.shared, MeanProcess):
+            shared = frozenset() if self.shared is None else self.shared.used
         return set(shared).union(*(c.dimensions for c in self.considered[part.place].composition))
 
     @cached_property
