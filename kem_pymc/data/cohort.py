@@ -167,6 +167,11 @@ class Cohort(Displayed):
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
         for name, least in BY_ROW.items():
             object.__setattr__(self, name, self._by_row(name, least))
+        if not isinstance(self.family, Family | None):
+            raise InputError(
+                f"The family is a {type(self.family).__name__}. Give a Family, or its name to "
+                "Cohort.from_frame."
+            )
         if self.family is not None:
             for user, y, sizes in zip(self.users, self.targets, self._sizes, strict=True):
                 self.family.check(y, sizes, f" of user {user}")
@@ -327,7 +332,7 @@ class Cohort(Displayed):
         Cohort
         """
         points = user_points(df, columns, **options)
-        if isinstance(family, str):
+        if family is not None and not isinstance(family, Family):
             family = Family.learn(family, points.targets, points.sizes, points.users)
         timed = columns.time in columns.names
         return cls(
