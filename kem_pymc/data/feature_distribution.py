@@ -283,7 +283,7 @@ def check_missing(x: np.ndarray, distribution: FeatureDistribution | None) -> No
     if distribution is None:
         raise InputError(
             f"The inputs have a missing value in row {row}, and the distribution of features "
-            "isn't known. Fill in the value; or learn the evolutions again, with "
+            "isn't known. Give the value; or learn the evolutions again, with "
             "Evolutions.from_posterior, which learns it if there are features besides the time."
         )
     time = missing[:, [name == distribution.time for name in distribution.features]].any(axis=1)

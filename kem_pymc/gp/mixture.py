@@ -15,7 +15,10 @@ from kem_pymc.gp.likelihood import HALF_LOG_2PI
 STEPS, EXACT = 80, 1e-11
 
 
-#: Probabilities of the quantiles over whose scores the CRPS of a transformed mixture is averaged.
+#: Largest number of normal distributions of which all pairs are compared for the CRPS.
+PAIRED = 300
+
+#: Probabilities of the quantiles over whose scores the CRPS of other mixtures is averaged.
 _LEVELS = (np.arange(200) + 0.5) / 200
 
 #: Quadrature nodes and weights for the moments of a transformed normal distribution.
@@ -78,9 +81,10 @@ class Mixture:
         """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
 
         The closed form is used: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006). Of a transformed
-        mixture it is twice the mean of the quantile scores (Gneiting and Raftery 2007).
+        mixture, or one of very many distributions, it is twice the mean of the quantile scores
+        (Gneiting and Raftery 2007).
         """
-        if self.transform is not None:
+        if self.transform is not None or len(self.weights) > PAIRED:
             quantiles = np.array([self.quantile(level) for level in _LEVELS])
             losses = ((y < quantiles) - _LEVELS[:, None]) * (quantiles - y)
             return 2 * losses.mean(axis=0)

@@ -47,3 +47,17 @@ def test_quantiles_invert_the_distribution(probability):
     ]
     found = Mixture(WEIGHTS, means.T, sds.T).quantile(probability)
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_crps_of_very_many_distributions_is_that_of_the_same_mixture_of_few():
+    """Of 6,400 distributions all pairs would take gigabytes."""
+    few = Mixture(
+        np.array([0.3, 0.7]), np.array([[0.0, 1], [2, 1]]), np.array([[1.0, 2], [0.5, 3]])
+    )
+    many = Mixture(
+        np.repeat(few.weights, 3200) / 3200,
+        np.repeat(few.mean, 3200, axis=0),
+        np.repeat(few.sd, 3200, axis=0),
+    )
+    y = np.array([0.7, -4.0])
+    assert many.crps(y) == pytest.approx(few.crps(y), rel=0.01)

@@ -152,7 +152,7 @@ def test_what_cannot_be_integrated_is_refused():
     refused(lambda: chosen.predict([[np.nan] * 3]), "The time, week, is missing in row 0")
     refused(lambda: chosen.predict([[1, np.inf, 0.5]]), "infinite")
     old = selection("SE0 + LIN1", stored=False)
-    refused(lambda: old.predict(MISSING), "row 0", "Fill in", "Evolutions.from_posterior")
+    refused(lambda: old.predict(MISSING), "row 0", "Give the value", "Evolutions.from_posterior")
     untimed = replace(chosen, distribution=replace(distribution(), time=None))
     assert np.isfinite(untimed.predict([[np.nan] * 3]).sd).all()  # the marginal distribution
 
