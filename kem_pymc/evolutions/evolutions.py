@@ -24,6 +24,7 @@ from kem_pymc.evolutions.from_posterior import (
     read_shared,
     study_settings,
 )
+from kem_pymc.gp.calibration import Calibration
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -77,6 +78,8 @@ class Evolutions(Displayed):
         Final compositions of the pilot users in a model in which they share nothing, from the
         posterior of :func:`kem_pymc.final_model` with ``shared=None``. They are used for new users
         whose data don't follow the shared mean process.
+    calibration : Calibration, optional
+        How far intervals have to reach, from :func:`kem_pymc.calibrate`.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class Evolutions(Displayed):
     final: "Evolutions | None" = None
     unshared: "Evolutions | None" = None
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -401,6 +405,7 @@ class Evolutions(Displayed):
                 },
             },
             [Listing(columns, rows, forms, more=more if len(rows) < total else "")],
+            [] if self.calibration is None else [f"{self.calibration}."],
         )
 
     def __eq__(self, other: object) -> bool:
@@ -428,6 +433,7 @@ class Evolutions(Displayed):
             **({} if self.shared is None else {"shared": self.shared.to_dict()}),
             **({} if self.final is None else {"final": self.final.to_dict()}),
             **({} if self.unshared is None else {"unshared": self.unshared.to_dict()}),
+            **({} if self.calibration is None else {"calibration": self.calibration.to_dict()}),
             "n_draws": self.n_draws,
             "coordinates": {label(c): Coordinates(self.pool, c).names for c in children},
             "clusters": [

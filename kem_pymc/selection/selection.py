@@ -86,6 +86,9 @@ class Selection(Displayed):
         Known variances of the targets' own noise, in scaled units.
     recorded : Recorded, optional
         The targets themselves, if they have a family; `y` stands for them.
+    reaches : tuple of float, optional
+        How far calibrated intervals reach after so many points, see
+        :class:`kem_pymc.gp.calibration.Calibration`.
     """
 
     considered: tuple[ScoredKernel, ...]
@@ -100,6 +103,7 @@ class Selection(Displayed):
     departure: float = 0.0
     known_noise: np.ndarray | None = None
     recorded: Recorded | None = None
+    reaches: tuple[float, ...] | None = None
     #: Kernels conditioned on the data, by the index of a considered row and of a draw.
     _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
@@ -136,6 +140,7 @@ class Selection(Displayed):
         single: bool = False,
         noise: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
+        calibrated: bool = False,
     ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
 
@@ -157,6 +162,10 @@ class Selection(Displayed):
             by default.
         sizes : array_like, shape (m,), optional
             Exposure of each new count, or number of trials; one by default.
+        calibrated : bool
+            Whether quantiles are calibrated: intervals are as wide as needed to cover pilot users'
+            next targets, in the next time step after as many points, as if these users were new
+            (:func:`kem_pymc.calibrate`). Means, sds and densities stay as they are.
 
         Returns
         -------
@@ -169,12 +178,20 @@ class Selection(Displayed):
         ------
         InputError
             If the inputs don't have one column per feature, aren't finite numbers, or are so large
-            that the prediction isn't finite.
+            that the prediction isn't finite; or if there is no calibration.
         """
+        if calibrated and (self.reaches is None or single):
+            raise InputError(
+                "There is no calibration of these predictions. Calibrate the evolutions with "
+                "kem.calibrate, select with KEMSelector and its default fit, criterion and "
+                "average, and leave out single=True."
+            )
         x_new = input_rows(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
             prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
             prediction = prediction.given(noise, sizes)
+            if calibrated:
+                prediction = replace(prediction, reaches=self.reaches)
             finite = np.isfinite([prediction.mean, prediction.sd]).all()
         if not finite:
             raise InputError(
