@@ -67,7 +67,7 @@ class Calibration:
         for i, done in enumerate(before):
             if min(done - before[starts[-1]], len(steps) - done) >= ENOUGH:
                 starts.append(i)
-        first = numbers[starts]
+        first = numbers[starts].astype(int)
         groups = (
             (points >= low) & (points < high) for low, high in pairwise([*first.tolist(), np.inf])
         )
