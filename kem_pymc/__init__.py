@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kem_pymc.selection.ard import ARDSelector as ARDSelector
     from kem_pymc.selection.kem import KEMSelector as KEMSelector
     from kem_pymc.selection.online import select_online as select_online
+    from kem_pymc.selection.pilots import calibrate as calibrate
     from kem_pymc.selection.scores import scores as scores
     from kem_pymc.selection.selection import Selection as Selection
     from kem_pymc.selection.two_level import TwoLevelSelector as TwoLevelSelector
@@ -83,6 +84,7 @@ _HOMES = {
     "Scaling": "data.scaling",
     "Selection": "selection.selection",
     "TwoLevelSelector": "selection.two_level",
+    "calibrate": "selection.pilots",
     "diagnose": "diagnostics.diagnosis",
     "final_model": "model.ablations",
     "FixedMean": "population.fixed_mean",

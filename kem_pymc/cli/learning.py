@@ -27,7 +27,9 @@ from kem_pymc.model.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import Plan, Run
+from kem_pymc.runs.interruption import noticing_interruption
 from kem_pymc.runs.sampling import RunResult, carry_out, fresh_seed, new_run, ready_step
+from kem_pymc.selection.pilots import calibrate
 
 #: Number of draws per file of a run.
 CHUNK = 100
@@ -139,6 +141,9 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     disagreement = " ".join(disagreements(diagnosis))
     if disagreement:  # kem select warns of it, too
         learned = replace(learned, settings={**learned.settings, DISAGREE: disagreement})
+    with noticing_interruption() as interruption:
+        if not interruption.happened:
+            learned = calibrated(learned, idata, final, unshared)
     learned.save(folder / EVOLUTIONS)
     for name, run in runs.items():
         write_posterior(run.idata, folder / f"{name or 'posterior'}.zarr")
@@ -154,8 +159,21 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
         effects.show(population, groups)
     screen.parts(diagnosis)
     screen.evolutions(learned)
+    if learned.calibration is not None:
+        screen.info(f"{learned.calibration}.")
     (screen.warn if disagreement else screen.info)(verdict(idata, disagreement, out))
     return learned
+
+
+def calibrated(
+    learned: Evolutions, idata: xr.DataTree, final: xr.DataTree | None, unshared: xr.DataTree | None
+) -> Evolutions:
+    """Return the evolutions with a calibration, or without one, with a message, if it can't be."""
+    try:
+        return calibrate(learned, idata, final=final, unshared=unshared)
+    except InputError as error:
+        screen.info(str(error))
+        return learned
 
 
 def summary(idata: xr.DataTree) -> pd.DataFrame:

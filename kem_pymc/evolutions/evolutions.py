@@ -26,6 +26,7 @@ from kem_pymc.evolutions.from_posterior import (
     read_shared,
     study_settings,
 )
+from kem_pymc.gp.calibration import Calibration
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -82,6 +83,8 @@ class Evolutions(Displayed):
     distribution : FeatureDistribution, optional
         Distribution of pilot users' features, over which predictions integrate where a feature
         other than the time is missing.
+    calibration : Calibration, optional
+        How far intervals have to reach, from :func:`kem_pymc.calibrate`.
 
     Raises
     ------
@@ -106,6 +109,7 @@ class Evolutions(Displayed):
     unshared: "Evolutions | None" = None
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     distribution: FeatureDistribution | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -414,6 +418,7 @@ class Evolutions(Displayed):
                 },
             },
             [Listing(columns, rows, forms, more=more if len(rows) < total else "")],
+            [] if self.calibration is None else [f"{self.calibration}."],
         )
 
     def __eq__(self, other: object) -> bool:
@@ -442,6 +447,7 @@ class Evolutions(Displayed):
             **({} if self.distribution is None else {"distribution": self.distribution.to_dict()}),
             **({} if self.final is None else {"final": self.final.to_dict()}),
             **({} if self.unshared is None else {"unshared": self.unshared.to_dict()}),
+            **({} if self.calibration is None else {"calibration": self.calibration.to_dict()}),
             "n_draws": self.n_draws,
             "coordinates": {label(c): Coordinates(self.pool, c).names for c in children},
             "clusters": [

@@ -26,6 +26,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.gp.calibration import FURTHEST, LEVELS, Calibration
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -219,6 +220,26 @@ class _Study(_Strict):
     versions: dict[Name, Text]
 
 
+class _Calibration(_Strict):
+    points: Annotated[list[Annotated[int, Field(ge=1, le=MEMBERS)]], Field(min_length=1)]
+    reaches: list[list[Annotated[int | float, Field(ge=0, le=FURTHEST)]]]
+    users: Annotated[int, Field(ge=1, le=MEMBERS)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.points != sorted(set(self.points)):
+            raise ValueError("has to contain increasing numbers of points")
+        if [len(reach) for reach in self.reaches] != [len(LEVELS)] * len(self.points):
+            raise ValueError(f"has to contain {len(LEVELS)} reaches for each number of points")
+        if any(reach != sorted(reach) for reach in self.reaches):
+            raise ValueError("has to contain reaches that increase with the level")
+        return self
+
+    def calibration(self) -> Calibration:
+        """Return the calibration."""
+        return Calibration(tuple(self.points), tuple(map(tuple, self.reaches)), self.users)
+
+
 class EvolutionsFile(_Study):
     """Content of a file of evolutions, but for its hash."""
 
@@ -230,6 +251,7 @@ class EvolutionsFile(_Study):
     distribution: _FeatureDistribution | None = None
     final: "EvolutionsFile | None" = None
     unshared: "EvolutionsFile | None" = None
+    calibration: _Calibration | None = None
     n_draws: Annotated[int, Field(ge=1, le=DRAWS)]
     coordinates: Annotated[dict[Text, list[Text]], Field(max_length=CANDIDATES)]
     clusters: Annotated[list[_Cluster], Field(min_length=1, max_length=CLUSTERS)]
@@ -316,6 +338,7 @@ class EvolutionsFile(_Study):
             ),
             "shared": None if self.shared is None else self.shared.process(pool.dimension),
             "distribution": distribution,
+            "calibration": None if self.calibration is None else self.calibration.calibration(),
             "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
             "population": {name: tuple(values) for name, values in self.population.items()},
             "priors": self.priors.model_dump(exclude_unset=True),

@@ -14,6 +14,7 @@ from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_noise, filled
 from kem_pymc.errors import InputError
+from kem_pymc.gp.calibration import calibrated
 from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.response import Response
 
@@ -64,6 +65,9 @@ class Prediction(Displayed):
         values; `mean`, `sd`, and what is said of an `observation` are those of the target itself.
     sizes : ndarray, shape (m,), optional
         Exposures of counts or numbers of trials; one each by default.
+    reaches : tuple of float, optional
+        How far calibrated intervals reach, see :class:`kem_pymc.gp.calibration.Calibration`;
+        quantiles are calibrated if it is given, and nothing else is.
     """
 
     function: Mixture
@@ -74,6 +78,7 @@ class Prediction(Displayed):
     known_noise: np.ndarray | float = 0.0
     family: Family | None = None
     sizes: np.ndarray | None = None
+    reaches: tuple[float, ...] | None = None
 
     @classmethod
     def of(
@@ -179,7 +184,9 @@ class Prediction(Displayed):
         Parameters
         ----------
         probability : float
-            Probability of a smaller value, above 0 and below 1.
+            Probability of a smaller value, above 0 and below 1. If the prediction is calibrated,
+            it is the interval between two quantiles, of p and 1 - p, that has the probability
+            1 - 2p.
 
         Returns
         -------
@@ -195,6 +202,8 @@ class Prediction(Displayed):
                 f"There is no quantile of probability {probability}. "
                 "Give a probability above 0 and below 1."
             )
+        if self.reaches is not None:
+            probability = calibrated(probability, self.reaches)
         return self.observation.quantile(probability)
 
     def log_predictive_density(self, y_new: npt.ArrayLike) -> np.ndarray:

@@ -104,6 +104,7 @@ def predictions(
     cohort: Cohort,
     future: Mapping[Hashable, np.ndarray] | None = None,
     horizon: int = 1,
+    calibrated: bool = False,
 ) -> pd.DataFrame:
     """Return the predictions of every selection for the user's past and next points.
 
@@ -126,6 +127,8 @@ def predictions(
         selection, and their ``observed`` is NaN.
     horizon : int
         Number of the user's next time steps that are predicted.
+    calibrated : bool
+        Whether medians and intervals are calibrated, see :meth:`kem_pymc.Selection.predict`.
 
     Returns
     -------
@@ -134,7 +137,7 @@ def predictions(
     Raises
     ------
     InputError
-        If a feature has the name of another column.
+        If a feature has the name of another column, or there is no calibration.
     """
     check_names(cohort)
     frames = []
@@ -151,7 +154,10 @@ def predictions(
         for step, selection in enumerate(trajectories[user]):
             n = int(ends[min(step + horizon, last)]) if step < last else len(inputs)
             predicted = selection.predict(
-                inputs[:n], include_noise=True, **{name: row[:n] for name, row in given.items()}
+                inputs[:n],
+                include_noise=True,
+                calibrated=calibrated,
+                **{name: row[:n] for name, row in given.items()},
             )
             point = np.arange(n)
             frames.append(

@@ -9,6 +9,7 @@ import pandas as pd
 from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.gp.prediction import Prediction
 from kem_pymc.selection.online import Trajectories
 from kem_pymc.selection.selection import Selection
 
@@ -138,9 +139,7 @@ def predictive_scores(
     unit = selection.scaling.target_unit if unit is None else unit
     observation = prediction.observation
     density = observation.log_density(y) + math.log(unit)
-    # Ends of intervals of whole numbers are whole numbers, which belong to them.
-    below = 1.0 if selection.scaling.family and selection.scaling.family.discrete else 0.0
-    until, before = observation.cdf(y), observation.cdf(y - below)
+    before, until = below_and_at(prediction, y)
     return {
         "log_likelihood": float(np.mean(density)),
         "crps": float(np.mean(observation.crps(y))) / unit,
@@ -150,6 +149,17 @@ def predictive_scores(
             for p in LEVELS
         },
     }
+
+
+def below_and_at(prediction: Prediction, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probabilities (m,) of less than each new target (m,), and of at most it.
+
+    They differ for discrete families: ends of intervals of whole numbers are whole numbers, which
+    belong to them.
+    """
+    discrete = prediction.family is not None and prediction.family.discrete
+    until = prediction.observation.cdf(y)
+    return (prediction.observation.cdf(y - 1) if discrete else until), until
 
 
 def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:

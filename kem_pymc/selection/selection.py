@@ -92,6 +92,9 @@ class Selection(Displayed):
         The targets themselves, if they have a family; `y` stands for them.
     distribution : FeatureDistribution, optional
         Distribution of pilot users' features, for predictions where a feature is missing.
+    reaches : tuple of float, optional
+        How far calibrated intervals reach after so many points, see
+        :class:`kem_pymc.gp.calibration.Calibration`.
     """
 
     considered: tuple[ScoredKernel, ...]
@@ -107,6 +110,7 @@ class Selection(Displayed):
     known_noise: np.ndarray | None = None
     recorded: Recorded | None = None
     distribution: FeatureDistribution | None = None
+    reaches: tuple[float, ...] | None = None
     #: Kernels conditioned on the data, by the index of a considered row and of a draw.
     _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
@@ -143,6 +147,7 @@ class Selection(Displayed):
         single: bool = False,
         noise: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
+        calibrated: bool = False,
     ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
 
@@ -169,6 +174,10 @@ class Selection(Displayed):
             by default.
         sizes : array_like, shape (m,), optional
             Exposure of each new count, or number of trials; one by default.
+        calibrated : bool
+            Whether quantiles are calibrated: intervals are as wide as needed to cover pilot users'
+            next targets, in the next time step after as many points, as if these users were new
+            (:func:`kem_pymc.calibrate`). Means, sds and densities stay as they are.
 
         Returns
         -------
@@ -182,13 +191,21 @@ class Selection(Displayed):
         InputError
             If the inputs don't have one column per feature, aren't finite numbers, or are so large
             that the prediction isn't finite; if the time is missing, or another feature whose
-            distribution isn't known.
+            distribution isn't known; or if there is no calibration.
         """
+        if calibrated and (self.reaches is None or single):
+            raise InputError(
+                "There is no calibration of these predictions. Calibrate the evolutions with "
+                "kem.calibrate, select with KEMSelector and its default fit, criterion and "
+                "average, and leave out single=True."
+            )
         x_new = input_rows(x, self.pool.dimension, missing=True)
         check_missing(x_new, self.distribution)
         with np.errstate(over="ignore", invalid="ignore"):
             prediction = self._predicted(x_new, include_noise, single)
             prediction = prediction.given(noise, sizes)
+            if calibrated:
+                prediction = replace(prediction, reaches=self.reaches)
             finite = np.isfinite([prediction.mean, prediction.sd]).all()
         if not finite:
             raise InputError(

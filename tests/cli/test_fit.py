@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from kem_pymc import Evolutions, priors
+from kem_pymc import Evolutions, calibrate, priors
 from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run
 
 
@@ -24,7 +24,7 @@ def test_posterior_opens_with_xarray_and_has_a_summary(fitted):
         assert "n_clusters" in idata["sample_stats"]
         ends = {name: xr.open_datatree(fitted / f"{name}.zarr") for name in ("final", "unshared")}
         learned = Evolutions.from_posterior(idata, **ends)
-        assert learned == Evolutions.load(fitted / "evolutions.json")
+        assert calibrate(learned, idata, **ends) == Evolutions.load(fitted / "evolutions.json")
         assert learned.shared is not None
         assert learned.features == ("sleep", "mood")
         # In units of all that there is to explain.

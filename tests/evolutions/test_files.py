@@ -13,6 +13,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.files import check_settings, content_hash, is_deep
+from kem_pymc.gp.calibration import Calibration
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from tests.evolutions.by_hand import WHITE, evolutions
@@ -78,14 +79,15 @@ CONST = Composition.parse("CONST + LIN0")
             levels={"b": ("no", "yes")},
             distribution=FeatureDistribution.learn(WITH_CATEGORY),
         ),
+        evolutions(calibration=Calibration((1, 4), ((0, 1.3, 2), (0.1 + 0.2, 1.0, 1.5)), 30)),
     ],
-    ids=["alpha", "whole", "ARD", "levels", "distribution"],
+    ids=["alpha", "whole", "ARD", "levels", "distribution", "calibration"],
 )
 def test_what_is_special_is_read_as_it_was(tmp_path, learned):
     learned.save(tmp_path / "e.json")
     loaded = Evolutions.load(tmp_path / "e.json")
     assert loaded == learned
-    fields = "clusters", "concentration", "levels", "pool", "settings", "priors"
+    fields = "clusters", "concentration", "levels", "pool", "settings", "priors", "calibration"
     assert all(getattr(loaded, name) == getattr(learned, name) for name in fields)
     assert {learned.label(c.child) for c in learned.clusters} == set(
         json.loads((tmp_path / "e.json").read_text())["coordinates"]

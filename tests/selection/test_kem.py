@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from kem_pymc import priors
 from kem_pymc.errors import InputError, SelectionWarning
+from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.selection.kem import KEMSelector
 from tests.refusals import refused
@@ -242,3 +243,23 @@ def test_a_selector_shows_its_settings(learned):
     assert repr(KEMSelector(learned)) == "KEMSelector(fit='pilot', criterion='posterior')"
     averaging = KEMSelector(learned, "ml", "bic", average=3)
     assert repr(averaging) == "KEMSelector(fit='ml', criterion='bic', average=3)"
+
+
+def test_calibration_changes_quantiles_and_only_where_asked_for(learned):
+    """After 5 points intervals reach twice as far, in probits; without a calibration, refused."""
+    reaches = tuple(2 * NORMAL)
+    wide = with_clusters(learned, calibration=Calibration((1, 5), (tuple(NORMAL), reaches), 30))
+    x, y = user(6)
+    plain, selection = (KEMSelector(e).select(x[:5], y[:5]) for e in (learned, wide))
+    same, usual = selection.predict(x, True), plain.predict(x, True)
+    found = selection.predict(x, True, calibrated=True)
+    for p in (0.025, 0.5, 0.9):
+        assert same.quantile(p).tolist() == usual.quantile(p).tolist()
+        other = usual.quantile(norm.cdf(2 * norm.ppf(p)))
+        assert found.quantile(p) == pytest.approx(other, abs=1e-8)
+    assert found.sd.tolist() == usual.sd.tolist()
+    early = KEMSelector(wide).select(x[:4], y[:4])
+    assert early.reaches == tuple(NORMAL)
+    for other in (plain, KEMSelector(wide, "ml").select(x, y)):
+        with pytest.raises(InputError, match=r"Calibrate the evolutions with kem\.calibrate"):
+            other.predict(x, calibrated=True)

@@ -2,21 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import read_cohort
-from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.selection.online import Trajectories, points_of, predictions, select_online_for_user
+from kem_pymc.selection.online import predictions
+from kem_pymc.selection.pilots import as_if_new
 
 if TYPE_CHECKING:
     from xarray import DataTree
-
-#: Approximate maximum numbers of selections in a report, and of draws that they are based on.
-SELECTIONS, DRAWS = 1000, 100
 
 
 @one_blas_thread()
@@ -25,13 +20,10 @@ def selected_without(
 ) -> tuple[pd.DataFrame, pd.DataFrame | None] | None:
     """Select kernels and predict for pilot users, from what was learned without each of them.
 
-    See ``without`` in :meth:`kem_pymc.Evolutions.from_posterior` for what that leaves of the user.
-    If there are many time steps, users are spread evenly over all of them.
-
     Parameters
     ----------
     idata, final, unshared : DataTree
-        Posteriors of the study, see :meth:`kem_pymc.Evolutions.from_posterior`.
+        As for :func:`kem_pymc.selection.pilots.as_if_new`.
 
     Returns
     -------
@@ -43,13 +35,8 @@ def selected_without(
     cohort = read_cohort(idata)
     if cohort.n_users < 2:
         return None
-    many = int(np.clip(SELECTIONS / cohort.steps.mean(), 1, cohort.n_users))
-    chosen = ((np.arange(many) + 0.5) * cohort.n_users / many).astype(int)
-    trajectories: Trajectories = {}
-    for u in chosen.tolist():
-        learned = Evolutions.from_posterior(idata, DRAWS, final=final, unshared=unshared, without=u)
-        selector, points = KEMSelector(learned), points_of(cohort, u)
-        trajectories[cohort.users[u]] = select_online_for_user(selector, points)
+    selected = as_if_new(cohort, idata, final, unshared)
+    trajectories = {cohort.users[u]: selections for u, selections in selected}
     rows = [
         (user, step, selection.composition, selection.message)
         for user, path in trajectories.items()

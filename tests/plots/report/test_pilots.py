@@ -4,9 +4,9 @@ import pytest
 import xarray as xr
 
 import kem_pymc as kem
-from kem_pymc.plots.report import pilots
 from kem_pymc.plots.report.pilots import selected_without
 from kem_pymc.plots.report.report import report
+from kem_pymc.selection import pilots
 from tests.plots.report.conftest import USER, cohort
 from tests.shown import Page
 

@@ -1,0 +1,136 @@
+"""Pilot users as if they were new, and the calibration of intervals that follows from them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kem_pymc._system.options import checked
+from kem_pymc._system.progress import waiting
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.from_posterior import read_cohort
+from kem_pymc.gp.calibration import Calibration, score
+from kem_pymc.runs.interruption import noticing_interruption
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.online import points_of, select_online_for_user
+from kem_pymc.selection.scores import below_and_at, points_to_predict
+from kem_pymc.selection.selection import Selection
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Approximate maximum numbers of selections, and of draws that they are based on.
+SELECTIONS, DRAWS = 1000, 100
+
+#: Number of pilot users, if there are as many, from whom a calibration is learned although that
+#: takes more selections: with 19 a 95 % interval is that of ranks.
+USERS = 20
+
+
+@checked
+@one_blas_thread()
+def calibrate(
+    evolutions: Evolutions,
+    idata: "DataTree",
+    *,
+    final: "DataTree | None" = None,
+    unshared: "DataTree | None" = None,
+) -> Evolutions:
+    """Calibrate predictive intervals on the pilot users, each as if new.
+
+    Kernels are selected online for every pilot user, from what was learned without that user, and
+    the next time step's targets are predicted. How far their intervals have to reach to cover these
+    targets is kept with the evolutions, by number of points seen
+    (:class:`kem_pymc.gp.calibration.Calibration`), for
+    ``selection.predict(x, calibrated=True)`` of new users.
+
+    Parameters
+    ----------
+    evolutions : Evolutions
+        Evolutions extracted from `idata`.
+    idata, final, unshared : DataTree
+        Posteriors of the study, as for :meth:`kem_pymc.Evolutions.from_posterior`. See ``without``
+        there for what they still know of a user who is left out.
+
+    Returns
+    -------
+    Evolutions
+        The same evolutions with a calibration.
+
+    Raises
+    ------
+    InputError
+        If `idata` isn't the posterior of an evolution model, or there are no two pilot users with
+        two time steps each.
+    KeyboardInterrupt
+        After Ctrl-C.
+
+    Notes
+    -----
+    The calibration is for the next time step, and for selectors with the default fit, criterion and
+    average. It takes about 1000 selections, more of 20 users with more than 50 time steps.
+    """
+    cohort, rows = read_cohort(idata), []
+    for u, selections in as_if_new(cohort, idata, final, unshared, USERS):
+        for step, selection in enumerate(selections):
+            coming = points_to_predict(cohort, u, step, "next")
+            if coming is not None:
+                x, y, given = coming
+                predicted = selection.predict(x, include_noise=True, **given)
+                found = score(*below_and_at(predicted, y))
+                rows += [(each, u, len(selection.y)) for each in found]
+    if len({u for _, u, _ in rows}) < 2:
+        raise InputError(
+            "Intervals can't be calibrated without two pilot users of two time steps each. "
+            "Give more pilot users, or leave intervals as they are."
+        )
+    scores, users, points = np.array(rows).T
+    return replace(evolutions, calibration=Calibration.of(scores, users, points))
+
+
+def as_if_new(
+    cohort: Cohort,
+    idata: "DataTree",
+    final: "DataTree | None" = None,
+    unshared: "DataTree | None" = None,
+    least: int = 1,
+) -> Iterator[tuple[int, list[Selection]]]:
+    """Select kernels for pilot users, from what was learned without each of them.
+
+    See ``without`` in :meth:`kem_pymc.Evolutions.from_posterior` for what that leaves of the user.
+    If there are many time steps, users are spread evenly over all of them.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The pilot users, from :func:`kem_pymc.evolutions.from_posterior.read_cohort`.
+    idata, final, unshared : DataTree
+        Posteriors of the study, see :meth:`kem_pymc.Evolutions.from_posterior`.
+    least : int
+        Least number of users, if there are as many.
+
+    Yields
+    ------
+    int, list of Selection
+        The position of a user, and the user's selections at each time step.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, between two users.
+    """
+    many = np.clip(SELECTIONS / cohort.steps.mean(), min(least, cohort.n_users), cohort.n_users)
+    chosen = ((np.arange(int(many)) + 0.5) * cohort.n_users / int(many)).astype(int).tolist()
+    with waiting("Predicting pilot users as if new") as report, noticing_interruption() as noticed:
+        for done, u in enumerate(chosen):
+            learned = Evolutions.from_posterior(
+                idata, DRAWS, final=final, unshared=unshared, without=u
+            )
+            yield u, select_online_for_user(KEMSelector(learned), points_of(cohort, u))
+            if noticed.happened:
+                raise KeyboardInterrupt
+            report(done + 1, len(chosen))
