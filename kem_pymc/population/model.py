@@ -12,6 +12,7 @@ import pymc as pm
 from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.families import LATENT
 from kem_pymc.data.table import check_varies
 from kem_pymc.errors import InputError, SamplingWarning
 from kem_pymc.population.design import FEWER, LEVEL, MOST, default_terms, designs
@@ -27,6 +28,7 @@ from kem_pymc.population.hyperparameters import (
 from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior, check_named
+from kem_pymc.population.sites import needs_weights, reweighted
 from kem_pymc.population.surfaces import (
     STEP,
     adjoints,
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
+
+#: Number of times that targets with heavy tails are reweighted, and of draws each time.
+ROUNDS, FEW_DRAWS = 2, 200
 
 #: Smallest number of draws; fewer have no covariance.
 LEAST_DRAWS = 20
@@ -94,6 +99,9 @@ class PopulationModel(pm.Model):
 
     Attributes
     ----------
+    cohort, original : Cohort
+        The cohort of latent values, and the one that was given, whose targets may have a family;
+        without one they are the same.
     hyperparameters : tuple of PopulationHyperparameter
     target_mean, target_sd : float
         Mean and sd of the target. Sds have the unit `target_sd`, lines that of their feature's sd,
@@ -134,6 +142,19 @@ class PopulationModel(pm.Model):
     ) -> None:
         if cohort.n_users < 2:
             raise InputError("A population model of one user isn't possible. Give at least two.")
+        self.priors = dict(priors or {})
+        self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
+        self._describe(cohort, shared, personal)
+        for _ in range(ROUNDS if needs_weights(cohort) else 0):
+            self._describe(self._reweighted(), shared, personal)
+        super().__init__()
+        add_variables(self)
+
+    def _describe(
+        self, cohort: Cohort, shared: Sequence[str] | None, personal: Sequence[str] | None
+    ) -> None:
+        """Set up everything that isn't PyMC's."""
+        self.original = cohort
         cohort = cohort.on_latent_scale()
         rows, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([rows, y]))
@@ -145,7 +166,6 @@ class PopulationModel(pm.Model):
             defaults[0] if shared is None else shared,
             defaults[1] if personal is None else personal,
         )
-        self.priors = dict(priors or {})
         self.target_mean, self.target_sd = float(y.mean()), float(y.std())
         none = [np.zeros(len(y)) for y in cohort.targets]
         sds = none if cohort.noise is None else cohort.noise
@@ -153,11 +173,14 @@ class PopulationModel(pm.Model):
         self.hyperparameters = hyperparameters(
             self.shared, self.personal, self.priors, self.has_known_noise
         )
-        self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
         self._find_surfaces(rows)
         self.products = self._products()
-        super().__init__()
-        add_variables(self)
+
+    @one_blas_thread()
+    def _reweighted(self) -> Cohort:
+        """Return the cohort with weights of its targets by their residuals from this model."""
+        rng = np.random.default_rng(0)
+        return reweighted(self._posterior(self._sample(self.products, FEW_DRAWS, rng)))
 
     def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
         """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
@@ -189,6 +212,36 @@ class PopulationModel(pm.Model):
         """Lengthscales of smooth functions of several features, by name of the term."""
         own = {OWN + name: surface for name, surface in self.personal.surfaces.items()}
         return {n: s.lengthscales for n, s in {**self.shared.surfaces, **own}.items()}
+
+    @property
+    def mean_label(self) -> str:
+        """What means of targets are called on the targets' own scale, like "rate of y"."""
+        family, target = self.original.family, self.original.target
+        return target if family is None else family.mean_label(target)
+
+    @property
+    def own_scale(self) -> bool:
+        """Whether targets have a scale that isn't that of latent values."""
+        family = self.original.family
+        return family is not None and family.name != "student"
+
+    @property
+    def logarithm_of(self) -> str | None:
+        """What latent values are the logarithms of, like "odds of y"; None if they aren't any."""
+        target = self.cohort.target
+        if target.startswith("log(") and target.endswith(")"):
+            return target[4:-1]
+        family = self.original.family
+        logarithmic = family is not None and LATENT[family.name].startswith("log ")
+        return target.removeprefix("log ") if logarithmic else None
+
+    @property
+    def outcomes(self) -> list[np.ndarray]:
+        """Each user's targets (n_u,), of counts those per unit of exposure or trial."""
+        sizes = self.original.sizes
+        if sizes is None:
+            return [*self.original.targets]
+        return [y / size for y, size in zip(self.original.targets, sizes, strict=True)]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -309,7 +362,7 @@ class PopulationModel(pm.Model):
             names = {n: p for n, p in names.items() if not n.endswith(CORRELATION)}
         left = {*shared, *personal}
         scales = {n: v for n, v in self.lengthscales.items() if n in left}
-        return PopulationModel(self.cohort, [*shared], own, priors=names, lengthscales=scales)
+        return PopulationModel(self.original, [*shared], own, priors=names, lengthscales=scales)
 
     def _products(self) -> Products:
         return Products.of(*self._columns())
@@ -414,6 +467,17 @@ class PopulationModel(pm.Model):
         name = hyperparameter.name
         value = 0.0 if name.endswith(CORRELATION) else lengthscale if "lengthscale" in name else sd
         return float(hyperparameter.coordinates(np.array(value)))
+
+
+def robust(cohort: Cohort) -> Cohort:
+    """Return the cohort whose outliers have little weight, if its family is ``student``.
+
+    The weights are those of its default :class:`PopulationModel`. Other cohorts, and those of one
+    user, who has no such model, are returned as they are.
+    """
+    if cohort.n_users < 2 or not needs_weights(cohort):
+        return cohort
+    return PopulationModel(cohort).original
 
 
 def _log_likelihood(total: Total, every: Scales) -> np.ndarray:
