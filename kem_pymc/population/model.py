@@ -28,7 +28,7 @@ from kem_pymc.population.hyperparameters import (
 from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior, check_named
-from kem_pymc.population.sites import needs_weights, reweighted
+from kem_pymc.population.sites import is_unmatched, updated
 from kem_pymc.population.surfaces import (
     STEP,
     adjoints,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
 
-#: Number of times that targets with heavy tails are reweighted, and of draws each time.
-ROUNDS, FEW_DRAWS = 2, 200
+#: Number of times that pseudo-observations are matched to the model, and of draws each time.
+ROUNDS, FEW_DRAWS = 3, 200
 
 #: Smallest number of draws; fewer have no covariance.
 LEAST_DRAWS = 20
@@ -145,8 +145,8 @@ class PopulationModel(pm.Model):
         self.priors = dict(priors or {})
         self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
         self._describe(cohort, shared, personal)
-        for _ in range(ROUNDS if needs_weights(cohort) else 0):
-            self._describe(self._reweighted(), shared, personal)
+        for _ in range(ROUNDS if is_unmatched(cohort) else 0):
+            self._describe(self._matched(), shared, personal)
         super().__init__()
         add_variables(self)
 
@@ -177,10 +177,10 @@ class PopulationModel(pm.Model):
         self.products = self._products()
 
     @one_blas_thread()
-    def _reweighted(self) -> Cohort:
-        """Return the cohort with weights of its targets by their residuals from this model."""
+    def _matched(self) -> Cohort:
+        """Return the cohort with its pseudo-observations matched once more to this model."""
         rng = np.random.default_rng(0)
-        return reweighted(self._posterior(self._sample(self.products, FEW_DRAWS, rng)))
+        return updated(self._posterior(self._sample(self.products, FEW_DRAWS, rng)))
 
     def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
         """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
@@ -470,12 +470,15 @@ class PopulationModel(pm.Model):
 
 
 def robust(cohort: Cohort) -> Cohort:
-    """Return the cohort whose outliers have little weight, if its family is ``student``.
+    """Return the cohort of pilots, of whom kernels are learned, with little weight of outliers.
 
-    The weights are those of its default :class:`PopulationModel`. Other cohorts, and those of one
-    user, who has no such model, are returned as they are.
+    If the family is ``student``, pseudo-observations are those of the default
+    :class:`PopulationModel`. Those of other families stay the families' own: matched to all targets
+    of a user, later ones would be part of earlier ones. So do those of one user, who has no
+    population model, and of cohorts that have pseudo-observations already.
     """
-    if cohort.n_users < 2 or not needs_weights(cohort):
+    heavy = cohort.family is not None and cohort.family.name == "student"
+    if cohort.n_users < 2 or not (heavy and is_unmatched(cohort)):
         return cohort
     return PopulationModel(cohort).original
 
