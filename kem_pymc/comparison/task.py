@@ -15,6 +15,7 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.population.model import robust
 from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.priors import Priors
 from kem_pymc.selection.online import points_of, select_online_for_user
@@ -93,6 +94,7 @@ class ComparisonTask:
         """
         study, method = self.study, self.method
         pilot, test = study.deal(self.trial, self.seed)
+        pilot = robust(pilot)
         test = test.subset(test.users[: self.scale.test_users])
         names = [name for name in study.candidates(pilot) if name not in method.without]
         pool = CandidatePool(names, pilot.dimension)

@@ -49,6 +49,15 @@ LATENT: dict[Name, str] = {
     "student": "centre",
 }
 
+#: What the mean of targets is called, per unit of exposure or trial.
+MEAN: dict[Name, str] = {
+    "count": "rate",
+    "binary": "probability",
+    "binomial": "probability",
+    "ordinal": "mean",
+    "positive": "mean",
+}
+
 #: What the parameters of families are that have any.
 PARAMETERS: dict[Name, str] = {
     "ordinal": "the lowest level, a whole number, and increasing cut points",
@@ -370,6 +379,16 @@ class Family:
         """Return the mean (..., n) of y given g."""
         return self.likelihood.mean(np.asarray(g, float), _sizes(sizes))
 
+    def averaged(self, mean: npt.ArrayLike, variance: npt.ArrayLike) -> np.ndarray:
+        """Return the mean of y, per unit of exposure or trial, over g with a normal distribution.
+
+        Parameters
+        ----------
+        mean, variance : array_like, shape (...)
+            Those of g.
+        """
+        return self.likelihood.averaged(np.asarray(mean, float), np.asarray(variance, float))
+
     def variance(self, g: npt.ArrayLike, sizes: npt.ArrayLike | None = None) -> np.ndarray:
         """Return the variance (..., n) of y given g."""
         return self.likelihood.variance(np.asarray(g, float), _sizes(sizes))
@@ -389,6 +408,10 @@ class Family:
     def label(self, target: str) -> str:
         """Return a label of the latent value of a target, like "log rate of y"."""
         return target if self.name == "student" else f"{LATENT[self.name]} of {target}"
+
+    def mean_label(self, target: str) -> str:
+        """Return a label of the mean of targets, like "rate of y"."""
+        return target if self.name == "student" else f"{MEAN[self.name]} of {target}"
 
     def __str__(self) -> str:
         if self.name == "ordinal":

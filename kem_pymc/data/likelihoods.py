@@ -43,6 +43,22 @@ LEAST = 1e-12
 NODES, _WEIGHTS = hermegauss(40)
 LOG_WEIGHTS = np.log(_WEIGHTS) + 0.5 * NODES**2
 
+#: The logistic function is a mixture of normal distribution functions of these precisions' roots,
+#: with these shares, to 2e-9 (Monahan and Stefanski 1992, in Balakrishnan, Handbook of the logistic
+#: distribution).
+LOGISTIC_ROOTS = np.array(
+    [
+        *(1.365340806296348, 1.059523971016916, 0.830791313765644, 0.650732166639391),
+        *(0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306),
+    ]
+)
+LOGISTIC_SHARES = np.array(
+    [
+        *(0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818),
+        *(0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354),
+    ]
+)
+
 #: Newton steps to a mode, the longest of them, and how exact the last has to be, in sds.
 STEPS, LONGEST, CLOSE = 50, 2.0, 1e-8
 
@@ -68,6 +84,9 @@ class Likelihood(Protocol):
 
     def mean(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Return the mean of y."""
+
+    def averaged(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return the mean of y per unit of size, over latent values N(mean, variance)."""
 
     def variance(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Return the variance of y."""
@@ -102,6 +121,9 @@ class Poisson:
 
     def mean(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(g + np.log(sizes), LARGEST))
+
+    def averaged(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return np.exp(np.minimum(mean + variance / 2, LARGEST))
 
     variance = mean
 
@@ -138,6 +160,12 @@ class Binomial:
 
     def mean(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return sizes * expit(g)
+
+    def averaged(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        total = np.zeros(np.broadcast_shapes(mean.shape, variance.shape))
+        for share, root in zip(LOGISTIC_SHARES, LOGISTIC_ROOTS, strict=True):
+            total += share * ndtr(root * mean / np.sqrt(1 + root**2 * variance))
+        return total
 
     def variance(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return sizes * expit(g) * expit(-g)
@@ -186,6 +214,9 @@ class Gamma:
 
     def mean(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(g, LARGEST))
+
+    def averaged(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return np.exp(np.minimum(mean + variance / 2, LARGEST))
 
     def variance(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return np.exp(np.minimum(2 * g, LARGEST)) / self.shape
@@ -247,6 +278,10 @@ class CumulativeProbit:
     def mean(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return self.lowest + self._above(g).sum(axis=0)
 
+    def averaged(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        sd = np.sqrt(1 + variance)
+        return self.lowest + sum(ndtr((mean - cut) / sd) for cut in self.cuts)
+
     def variance(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         above = self._above(g)
         second = np.tensordot(2 * np.arange(len(self.cuts)) + 1, above, axes=1)  # of y - lowest
@@ -299,6 +334,9 @@ class StudentT:
 
     def mean(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return np.array(g)
+
+    def averaged(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return np.array(np.broadcast_arrays(mean, variance)[0])
 
     def variance(self, g: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         return np.full(np.shape(g), self.scale**2 * self.degrees / (self.degrees - 2))

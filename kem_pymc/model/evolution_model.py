@@ -37,6 +37,7 @@ from kem_pymc.model.variables import (
     TargetsVariable,
 )
 from kem_pymc.population.fixed_mean import FixedMean
+from kem_pymc.population.model import robust
 from kem_pymc.population.shared_part import SharedPart, learn_shared
 from kem_pymc.priors import Priors
 from kem_pymc.priors.distributions import describe, random_variable
@@ -134,6 +135,7 @@ class EvolutionModel(pm.Model):
         observed: bool = True,
     ) -> None:
         _check_pool(cohort, pool)
+        cohort = robust(cohort)
         _check_options(feedback, likelihood_power, shared)
         check_likelihood(likelihood)
         if priors is None:  # in units of the variance that is left to explain
@@ -203,6 +205,7 @@ class EvolutionModel(pm.Model):
             As for the class and :func:`kem_pymc.learn_shared`.
         """
         _check_pool(cohort, pool)
+        cohort = robust(cohort)
         table = prior_tables.default(pool) if priors is None else priors
         scaling = scaling_for(cohort, table) if scaling is None else scaling
         part = learn_shared(scaling.apply(cohort), shared, progress=progress)

@@ -46,10 +46,10 @@ def mean_curves(
     beside, ax = ax is None, style.axes_or_new(ax, 7.0, 4.2)
     groups = list(curves.groupby("group", sort=False))
     colours = dict(zip([label for label, _ in groups], COLOURS * len(groups), strict=False))
-    cohort = posterior.model.cohort
+    model, cohort = posterior.model, posterior.model.cohort
     seen: dict[str, list[np.ndarray]] = {label: [] for label in colours}
     thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
-    for x, y in zip(cohort.inputs, cohort.targets, strict=True):
+    for x, y in zip(cohort.inputs, model.outcomes, strict=True):
         at = x[:, cohort.features.index(name)]
         level = 0 * y if by is None else x[:, cohort.features.index(by)]
         for value in np.unique(level):
@@ -63,7 +63,7 @@ def mean_curves(
         ax.plot(curve[name], curve["mean"], linewidth=2.2, label=label, **colour)
         ends = curve["low_95"], curve["high_95"]
         ax.fill_between(curve[name], *ends, alpha=0.25, linewidth=0, **colour)
-    ax.set(xlabel=name, ylabel=cohort.target)
+    ax.set(xlabel=name, ylabel=model.mean_label)
     ax.margins(x=0.01)
     if by is not None:
         if beside:
@@ -82,6 +82,8 @@ def comparisons(
     figure: style.Panel | None = None,
 ) -> np.ndarray:
     """Draw the differences between the levels of a category over time, with 95 % bands.
+
+    If the cohort has a family they are on the target's own scale, like differences in probability.
 
     Parameters
     ----------
@@ -102,16 +104,19 @@ def comparisons(
     name = table.columns[4]
     contrasts = list(table.groupby("contrast", sort=False))
     figure, panels = style.panels(len(contrasts), 3.4, 2.7, 3, figure, sharey=True)
+    own = posterior.model.own_scale
+    names = ("difference", "difference_low_95", "difference_high_95")
+    centre, low, high = names if own else ("estimate", "low_95", "high_95")
     for ax, (contrast, rows) in zip(panels, contrasts, strict=True):
         ax.axhline(0, color=style.MUTED, linewidth=0.8)
-        ax.plot(rows[name], rows["estimate"], color=style.PALETTE[0], linewidth=2)
+        ax.plot(rows[name], rows[centre], color=style.PALETTE[0], linewidth=2)
         band: style.Style = {"color": style.PALETTE[0], "alpha": 0.25, "linewidth": 0}
-        ax.fill_between(rows[name], rows["low_95"], rows["high_95"], **band)
+        ax.fill_between(rows[name], rows[low], rows[high], **band)
         ax.set(xlabel=name)
         ax.set_title(style.balanced(contrast, 36), fontsize="medium")
         ax.margins(x=0)
         style.tidy(ax)
-    panels[0].set_ylabel(f"difference in {posterior.model.cohort.target}")
+    panels[0].set_ylabel(f"difference in {posterior.model.mean_label}")
     return panels
 
 

@@ -14,6 +14,7 @@ from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.progress import Report
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.families import LATENT
 from kem_pymc.data.table import check_varies
 from kem_pymc.errors import InputError, SamplingWarning
 from kem_pymc.population.design import FEWER, LEVEL, MOST, default_terms, designs
@@ -29,6 +30,7 @@ from kem_pymc.population.hyperparameters import (
 from kem_pymc.population.importance import ImportanceDraws, differences, sample
 from kem_pymc.population.likelihood import Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior, check_named
+from kem_pymc.population.sites import is_unmatched, updated
 from kem_pymc.population.surfaces import (
     STEP,
     STEPS,
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
+
+#: Number of times that pseudo-observations are matched to the model, and of draws each time.
+ROUNDS, FEW_DRAWS = 3, 200
 
 #: Smallest number of draws; fewer have no covariance.
 LEAST_DRAWS = 20
@@ -99,6 +104,9 @@ class PopulationModel(pm.Model):
 
     Attributes
     ----------
+    cohort, original : Cohort
+        The cohort of latent values, and the one that was given, whose targets may have a family;
+        without one they are the same.
     hyperparameters : tuple of PopulationHyperparameter
     target_mean, target_sd : float
         Mean and sd of the target. Sds have the unit `target_sd`, lines that of their feature's sd,
@@ -140,6 +148,24 @@ class PopulationModel(pm.Model):
     ) -> None:
         if cohort.n_users < 2:
             raise InputError("A population model of one user isn't possible. Give at least two.")
+        self.priors = dict(priors or {})
+        self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
+        terms = shared, personal, report or (lambda *_: None)
+        self._describe(cohort, *terms)
+        for _ in range(ROUNDS if is_unmatched(cohort) else 0):
+            self._describe(self._matched(), *terms)
+        super().__init__()
+        add_variables(self)
+
+    def _describe(
+        self,
+        cohort: Cohort,
+        shared: Sequence[str] | None,
+        personal: Sequence[str] | None,
+        report: Report,
+    ) -> None:
+        """Set up everything that isn't PyMC's."""
+        self.original = cohort
         cohort = cohort.on_latent_scale()
         rows, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([rows, y]))
@@ -151,7 +177,6 @@ class PopulationModel(pm.Model):
             defaults[0] if shared is None else shared,
             defaults[1] if personal is None else personal,
         )
-        self.priors = dict(priors or {})
         self.target_mean, self.target_sd = float(y.mean()), float(y.std())
         none = [np.zeros(len(y)) for y in cohort.targets]
         sds = none if cohort.noise is None else cohort.noise
@@ -159,11 +184,14 @@ class PopulationModel(pm.Model):
         self.hyperparameters = hyperparameters(
             self.shared, self.personal, self.priors, self.has_known_noise
         )
-        self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
-        self._find_surfaces(rows, report or (lambda *_: None))
+        self._find_surfaces(rows, report)
         self.products = self._products()
-        super().__init__()
-        add_variables(self)
+
+    @one_blas_thread()
+    def _matched(self) -> Cohort:
+        """Return the cohort with its pseudo-observations matched once more to this model."""
+        rng = np.random.default_rng(0)
+        return updated(self._posterior(self._sample(self.products, FEW_DRAWS, rng)))
 
     def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
         """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
@@ -195,6 +223,36 @@ class PopulationModel(pm.Model):
         """Lengthscales of smooth functions of several features, by name of the term."""
         own = {OWN + name: surface for name, surface in self.personal.surfaces.items()}
         return {n: s.lengthscales for n, s in {**self.shared.surfaces, **own}.items()}
+
+    @property
+    def mean_label(self) -> str:
+        """What means of targets are called on the targets' own scale, like "rate of y"."""
+        family, target = self.original.family, self.original.target
+        return target if family is None else family.mean_label(target)
+
+    @property
+    def own_scale(self) -> bool:
+        """Whether targets have a scale that isn't that of latent values."""
+        family = self.original.family
+        return family is not None and family.name != "student"
+
+    @property
+    def logarithm_of(self) -> str | None:
+        """What latent values are the logarithms of, like "odds of y"; None if they aren't any."""
+        target = self.cohort.target
+        if target.startswith("log(") and target.endswith(")"):
+            return target[4:-1]
+        family = self.original.family
+        logarithmic = family is not None and LATENT[family.name].startswith("log ")
+        return target.removeprefix("log ") if logarithmic else None
+
+    @property
+    def outcomes(self) -> list[np.ndarray]:
+        """Each user's targets (n_u,), of counts those per unit of exposure or trial."""
+        sizes = self.original.sizes
+        if sizes is None:
+            return [*self.original.targets]
+        return [y / size for y, size in zip(self.original.targets, sizes, strict=True)]
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -315,7 +373,7 @@ class PopulationModel(pm.Model):
             names = {n: p for n, p in names.items() if not n.endswith(CORRELATION)}
         left = {*shared, *personal}
         scales = {n: v for n, v in self.lengthscales.items() if n in left}
-        return PopulationModel(self.cohort, [*shared], own, priors=names, lengthscales=scales)
+        return PopulationModel(self.original, [*shared], own, priors=names, lengthscales=scales)
 
     def _products(self) -> Products:
         return Products.of(*self._columns())
@@ -425,6 +483,20 @@ class PopulationModel(pm.Model):
         name = hyperparameter.name
         value = 0.0 if name.endswith(CORRELATION) else lengthscale if "lengthscale" in name else sd
         return float(hyperparameter.coordinates(np.array(value)))
+
+
+def robust(cohort: Cohort) -> Cohort:
+    """Return the cohort of pilots, of whom kernels are learned, with little weight of outliers.
+
+    If the family is ``student``, pseudo-observations are those of the default
+    :class:`PopulationModel`. Those of other families stay the families' own: matched to all targets
+    of a user, later ones would be part of earlier ones. So do those of one user, who has no
+    population model, and of cohorts that have pseudo-observations already.
+    """
+    heavy = cohort.family is not None and cohort.family.name == "student"
+    if cohort.n_users < 2 or not (heavy and is_unmatched(cohort)):
+        return cohort
+    return PopulationModel(cohort).original
 
 
 def _log_likelihood(total: Total, every: Scales) -> np.ndarray:

@@ -20,6 +20,7 @@ from kem_pymc.population.design import Design, Feature
 from kem_pymc.population.hyperparameters import CORRELATION, OWN, correlated, scales
 from kem_pymc.population.importance import RELIABLE, smoothed
 from kem_pymc.population.likelihood import Given, Scales, Total
+from kem_pymc.population.own_scale import OwnScale
 from kem_pymc.population.summaries import exceeds, normal_mixture, quantiles
 from kem_pymc.population.variances import total, variances
 
@@ -48,6 +49,8 @@ EVERYBODY = "all"
 COLUMNS = {
     *("variable", "contrast", "by", "group", "mean", "estimate", "sd", "low_95", "high_95"),
     *("user_low_95", "user_high_95", "probability_of_direction"),
+    *("ratio", "ratio_low_95", "ratio_high_95"),
+    *("difference", "difference_low_95", "difference_high_95"),
 }
 
 #: Values of a feature: its name, for values over its range, or a mapping from name to values.
@@ -63,6 +66,11 @@ class PopulationPosterior:
     side. They are in the target's unit, and account for the uncertainty of all variances and
     lengthscales. Differences and slopes are averages over the observed rows, in which only the
     feature in question changes.
+
+    If the cohort has a family, the target is the latent value: a log rate, log odds, a probit score
+    or a log mean. Answers on the target's own scale, that of rates, probabilities or means, come
+    with it (:mod:`kem_pymc.population.own_scale`); they are posterior medians, because means over
+    users whose variance is uncertain have heavy tails.
 
     Attributes
     ----------
@@ -124,7 +132,9 @@ class PopulationPosterior:
             Columns ``by`` and ``group`` (the name of the feature `by` and its level; empty and
             "all" without it), `over`, ``mean``, ``low_95``, ``high_95``; without `user` also
             ``user_low_95`` and ``user_high_95``, between which the curve of a new user lies with
-            probability .95.
+            probability .95. If the cohort has a family, they are on the target's own scale: rates
+            per unit of exposure, probabilities or means, and ``mean`` is the posterior median of
+            the mean over users.
 
         Raises
         ------
@@ -140,6 +150,12 @@ class PopulationPosterior:
         tables = []
         for label, setting in self._levels(by):
             at = [{**setting, name: value} for value in values]
+            if self._own_scale is not None:
+                table = self._own_curve(
+                    rows, at, None if user is None else cohort.users.index(user)
+                )
+                tables.append(_labelled(table, by, label, {name: values}))
+                continue
             common = self._averages(self.model.shared, rows, at)
             own = self._averages(self.model.personal, rows, at)
             if user is None:
@@ -185,7 +201,12 @@ class PopulationPosterior:
             Columns ``variable``, ``contrast`` ("treated - control"), ``by`` and ``group`` as in
             :meth:`predictions`, `over` if given, ``estimate``, ``sd``, ``low_95``, ``high_95``, and
             ``probability_of_direction``: the probability that the difference has the sign of its
-            estimate.
+            estimate. If the target is a logarithm, of a rate, odds or a mean, or by its transform,
+            also ``ratio``, ``ratio_low_95`` and ``ratio_high_95``, exponentials of the difference's
+            median and interval: rate ratios, odds ratios and ratios of means, for a user. If the
+            cohort has a family, also ``difference``, ``difference_low_95`` and
+            ``difference_high_95`` on the target's own scale: of rates per unit of exposure,
+            probabilities or means, over all users and the observed rows.
 
         Raises
         ------
@@ -203,17 +224,21 @@ class PopulationPosterior:
         tables = []
         for stratum, setting in self._strata(by):
             rows = self._rows if setting is None else self._rows[setting]
-            curves = []
+            curves, means = [], []
             for value in feature.values:
                 here = {variable: float(value)}
                 at = [here | place for place in places]
                 curve = self._averages(self.model.shared, rows, at)
+                own = self._own_means(rows, at)
                 if baseline is not None:
                     since = here | dict.fromkeys(places[0], baseline)
                     curve -= self._averages(self.model.shared, rows, [since])
+                    own = own - self._own_means(rows, [since])
                 curves.append(curve)
+                means.append(own)
             for a, b in pairs:
-                table = _labelled(self._summary(curves[b] - curves[a]), by, stratum, values)
+                answers = self._summary(curves[b] - curves[a], means[b] - means[a])
+                table = _labelled(answers, by, stratum, values)
                 table.insert(0, "contrast", f"{feature.labels[b]} - {feature.labels[a]}")
                 table.insert(0, "variable", variable)
                 tables.append(table)
@@ -238,7 +263,9 @@ class PopulationPosterior:
         -------
         DataFrame
             Columns ``variable``, ``by`` and ``group`` as in :meth:`predictions`, `over` if given,
-            ``estimate``, ``sd``, ``low_95``, ``high_95`` and ``probability_of_direction``.
+            ``estimate``, ``sd``, ``low_95``, ``high_95`` and ``probability_of_direction``; and the
+            columns of :meth:`comparisons` on the target's own scale, of which ``ratio`` is that per
+            unit of the feature, and ``difference`` the derivative of the mean over users.
 
         Raises
         ------
@@ -258,7 +285,11 @@ class PopulationPosterior:
                 for move in (step, -step)
             )
             curve = (after - before) / (2 * step)
-            table = _labelled(self._summary(curve), by, label, values)
+            above, below = (
+                self._own_means(self._rows, at, {variable: move}) for move in (step, -step)
+            )
+            answers = self._summary(curve, (above - below) / (2 * step))
+            table = _labelled(answers, by, label, values)
             table.insert(0, "variable", variable)
             tables.append(table)
         return pd.concat(tables, ignore_index=True)
@@ -510,13 +541,56 @@ class PopulationPosterior:
         mean, root = self._weights
         return mean @ columns.T, ((root @ columns.T) ** 2).sum(axis=1)
 
-    def _summary(self, columns: np.ndarray) -> pd.DataFrame:
-        """Summarise shared functions with columns (k, P), in the target's unit."""
+    def _summary(self, columns: np.ndarray, differences: np.ndarray) -> pd.DataFrame:
+        """Summarise shared functions with columns (k, P), in the target's unit.
+
+        `differences` are draws (S, k) on the target's own scale, without columns where there is no
+        such scale.
+        """
         table = normal_mixture(*self._shared(columns), self.weights)
-        positive = table.pop("positive")
+        positive, median = table.pop("positive"), table.pop("median")
         table = (table * self.model.target_sd).rename(columns={"mean": "estimate"})
         direction = np.where(table["estimate"] > 0, positive, 1 - positive)
-        return table.assign(probability_of_direction=direction)
+        table = table.assign(probability_of_direction=direction)
+        if self.model.logarithm_of is not None:
+            table["ratio"] = np.exp(median * self.model.target_sd)
+            table["ratio_low_95"], table["ratio_high_95"] = np.exp(
+                table[["low_95", "high_95"]].T
+            ).to_numpy()
+        if differences.size:
+            ends = quantiles(differences, self.weights, (0.5, 0.025, 0.975))
+            names = "difference", "difference_low_95", "difference_high_95"
+            table = table.assign(**dict(zip(names, ends, strict=True)))
+        return table
+
+    @cached_property
+    def _own_scale(self) -> OwnScale | None:
+        """Means on the target's own scale, unless that is the scale of the model."""
+        return OwnScale(self) if self.model.own_scale else None
+
+    def _own_means(
+        self,
+        rows: np.ndarray,
+        settings: Sequence[Mapping[str, float]],
+        move: Mapping[str, float] | None = None,
+    ) -> np.ndarray:
+        """Return draws (S, k) of :meth:`OwnScale.population`; (S, 0) without another scale."""
+        if self._own_scale is None:
+            return np.zeros((len(self.weights), 0))
+        return self._own_scale.population(rows, settings, move)
+
+    def _own_curve(
+        self, rows: np.ndarray, at: Sequence[Mapping[str, float]], user: int | None
+    ) -> pd.DataFrame:
+        """Return a table of :meth:`predictions` on the target's own scale."""
+        scale: Any = self._own_scale
+        draws = scale.population(rows, at) if user is None else scale.user(user, at)
+        median, low, high = quantiles(draws, self.weights, (0.5, 0.025, 0.975))
+        table = pd.DataFrame({"mean": median, "low_95": low, "high_95": high})
+        if user is None:
+            ends = quantiles(scale.new_user(rows, at), self.weights, (0.025, 0.975))
+            table["user_low_95"], table["user_high_95"] = ends
+        return table
 
     def _of_user(
         self, user: int, common: np.ndarray, own: np.ndarray

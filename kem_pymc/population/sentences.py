@@ -1,9 +1,9 @@
 """What a population model says, in sentences."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kem_pymc.population.model import PopulationModel
 from kem_pymc.population.posterior import PopulationPosterior
 
 #: A user whose deviation is unusual with at least this probability is named.
@@ -33,24 +33,26 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
     model, cohort = posterior.model, posterior.model.cohort
     for group in groups:
         for row in posterior.comparisons(group).itertuples():
-            yield (
-                f"{cohort.target} with {group} {row.contrast.replace(' - ', ' minus that with ')} "
-                f"is {_interval(row)}, on average over the observed rows"
-                f"{_ratio(row, cohort.target)}; {_direction(row)}."
-            )
+            yield _comparison(row, model)
     for feature in model.numbers:
         (row,) = posterior.slopes(feature).itertuples()
-        curve = f"The mean curve of {cohort.target}" if feature == cohort.time else cohort.target
-        yield (
-            f"{curve} changes by {_interval(row)} per unit of {feature}, on average over the "
-            f"observed rows{': its derivative' if feature == cohort.time else ''}"
-            f"{'' if feature == cohort.time else f'; {_direction(row)}'}."
+        curved = feature == cohort.time and not model.own_scale
+        subject = f"The mean curve of {cohort.target}" if curved else _named(model)
+        derivative = ": its derivative" if feature == cohort.time else ""
+        sure = "" if feature == cohort.time else f"; {_direction(row)}"
+        sentence = (
+            f"{subject} changes by {_change(row, model)} per unit of {feature}, on average over "
+            f"{_over(model)}{derivative}{sure}."
         )
+        if model.logarithm_of is not None:
+            sentence += f" A unit more is a factor of {' '.join(_factor(row))}"
+            sentence += f" for a user's {model.logarithm_of}."
+        yield sentence
         for group in groups:
             if f"{feature}:{group}" in [term.name for term in model.shared.terms]:
                 every = posterior.slopes(feature, by=group).itertuples()
-                slopes = (f"with {group} {row.group} by {_interval(row)}" for row in every)
-                yield f"Per unit of {feature}, {cohort.target} changes {', '.join(slopes)}."
+                slopes = (f"with {group} {row.group} by {_change(row, model)}" for row in every)
+                yield f"Per unit of {feature}, {model.mean_label} changes {', '.join(slopes)}."
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
         f"{name} {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
@@ -59,9 +61,10 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
     ]
     less = "; the estimates of the others are below 1 %" if len(shares) < len(table) else ""
     known = "; noise includes that which is known, on average over the observed rows"
+    latent = "" if model.original.family is None else "; these are shares of latent values"
     yield (
         f"Of the variance of {cohort.target} that the model expects over all users: "
-        f"{', '.join(shares)}{less}{known if model.has_known_noise else ''}."
+        f"{', '.join(shares)}{less}{known if model.has_known_noise else ''}{latent}."
     )
     for row in posterior.correlations().itertuples():
         ends = f"{row.low_95:.2f} to {row.high_95:.2f}"
@@ -86,13 +89,48 @@ def _direction(row: Any) -> str:
     return f"it is {sign} with probability {probability(row.probability_of_direction)}"
 
 
-def _ratio(row: Any, target: str) -> str:
-    """Return a difference of logarithms as a ratio, nothing for other targets."""
-    if not target.startswith("log("):
-        return ""
-    names = ("estimate", "low_95", "high_95")
-    values = (number(math.exp(getattr(row, name))) for name in names)
-    return ", a ratio of {} ({} to {})".format(*values)
+def _comparison(row: Any, model: PopulationModel) -> str:
+    """Return a sentence on the difference between two levels, on the target's own scale."""
+    one, other = row.contrast.split(" - ", 1)
+    subject = f"{_named(model)} with {row.variable} {one} minus that with {other}"
+    sentence = (
+        f"{subject} is {_change(row, model)}, on average over {_over(model)}; {_direction(row)}."
+    )
+    if model.logarithm_of is None:
+        return sentence
+    verb, those = ("are", "those") if model.logarithm_of.startswith("odds") else ("is", "that")
+    factor, interval = _factor(row)
+    return (
+        f"{sentence} A user's {model.logarithm_of} with {row.variable} {one} {verb} {factor} times "
+        f"{those} with {other} {interval}."
+    )
+
+
+def _named(model: PopulationModel) -> str:
+    """Return what changes, at the start of a sentence: "The rate of y"."""
+    return f"The {model.mean_label}" if model.own_scale else model.mean_label
+
+
+def _over(model: PopulationModel) -> str:
+    """Return what answers are averages over."""
+    return "the observed rows and all users" if model.own_scale else "the observed rows"
+
+
+def _change(row: Any, model: PopulationModel) -> str:
+    """Return a difference on the target's own scale, of probabilities in percentage points."""
+    if not model.own_scale:
+        return _interval(row)
+    points = model.mean_label.startswith("probability")
+    names = ("difference", "difference_low_95", "difference_high_95")
+    values = [number((100 if points else 1) * getattr(row, name)) for name in names]
+    unit = " percentage points" if points else ""
+    return f"{values[0]}{unit} (95 % interval {values[1]} to {values[2]})"
+
+
+def _factor(row: Any) -> tuple[str, str]:
+    """Return a ratio and its interval as text."""
+    ends = f"{number(row.ratio_low_95)} to {number(row.ratio_high_95)}"
+    return number(row.ratio), f"(95 % interval {ends})"
 
 
 def _interval(row: Any) -> str:

@@ -22,13 +22,14 @@ def normal_mixture(mean: np.ndarray, variance: np.ndarray, weights: np.ndarray) 
     Returns
     -------
     DataFrame
-        Columns ``mean``, ``sd``, ``low_95``, ``high_95`` and ``positive``, the probability of
-        positive values, with k rows.
+        Columns ``mean``, ``sd``, ``low_95``, ``high_95``, ``positive``, the probability of positive
+        values, and ``median``, with k rows.
     """
     mixture = Mixture(weights, mean, np.sqrt(np.maximum(variance, 1e-300)))
     ends = mixture.quantile(0.025), mixture.quantile(0.975)
-    columns = *mixture.moments(), *ends, 1 - mixture.cdf(np.zeros(mean.shape[1]))
-    names = "mean", "sd", "low_95", "high_95", "positive"
+    positive = 1 - mixture.cdf(np.zeros(mean.shape[1]))
+    columns = *mixture.moments(), *ends, positive, mixture.quantile(0.5)
+    names = "mean", "sd", "low_95", "high_95", "positive", "median"
     return pd.DataFrame(dict(zip(names, columns, strict=True)))
 
 

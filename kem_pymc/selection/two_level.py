@@ -15,7 +15,7 @@ from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.population.design import LEVEL
 from kem_pymc.population.hyperparameters import OWN, scales
-from kem_pymc.population.model import PopulationModel
+from kem_pymc.population.model import PopulationModel, robust
 from kem_pymc.population.posterior import PopulationPosterior
 from kem_pymc.population.shared_part import choices, mean_process, personal_terms
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -77,6 +77,7 @@ class TwoLevelSelector(PoolSelector):
         InputError
             If there are fewer than two users, or a feature or the target is constant.
         """
+        pilot = robust(pilot)
         scaling = Scaling.unit(pilot) if scaling is None else scaling
         scaled = scaling.apply(pilot)
         terms, personal = [*choices(scaled).values()][-1], personal_terms(scaled)

@@ -135,7 +135,8 @@ def population(posterior: PopulationPosterior) -> Content:
     for group in groups:
         frame = posterior.comparisons(group).drop(columns=["variable", "by", "group"])
         frame["probability_of_direction"] = frame["probability_of_direction"].map(probability)
-        caption = f"Differences in {cohort.target} by {group}"
+        own = f", and in {posterior.model.mean_label}" if posterior.model.own_scale else ""
+        caption = f"Differences in {cohort.target}{own} by {group}"
         tables.append(_answers(frame, caption))
     frame = posterior.variance_shares().set_index("component")
     tiny = frame / [1, 1, 1, *[frame["sd"].max()] * 3] < TINY
