@@ -80,11 +80,13 @@ class PopulationHyperparameter:
 
 
 def hyperparameters(
-    shared: Design, personal: Design, priors: Mapping[str, Any], known_noise: bool
+    shared: Design, personal: Design, priors: Mapping[str, Any], known_noise: bool, single: bool
 ) -> tuple[PopulationHyperparameter, ...]:
     """Return the hyperparameters of a model, with default priors unless `priors` replaces them.
 
-    `known_noise` says whether there is known noise of targets.
+    `known_noise` says whether there is known noise of targets, and `single` whether they are single
+    trials or levels, in which noise beside that of their family can't be seen: its prior is narrow,
+    because odds of a user that include it would be larger.
 
     Raises
     ------
@@ -104,7 +106,8 @@ def hyperparameters(
                 table.append((f"{name}.sd", _standard("personal"), "root"))
     for line in correlated(personal):
         table.append((f"{OWN}{line.name}.{CORRELATION}", _standard(CORRELATION), "fisher"))
-    table.append((NOISE, _standard(NOISE), "root" if known_noise else "log"))
+    noise = _standard("unseen" if single else NOISE)
+    table.append((NOISE, noise, "root" if known_noise else "log"))
     names = [name for name, *_ in table]
     unknown = [name for name in priors if name not in names]
     if unknown:
@@ -135,7 +138,7 @@ def _standard(what: str) -> Any:
         return pm.Exponential.dist(scale=1.0)
     if what == CORRELATION:
         return pm.Uniform.dist(-1.0, 1.0)
-    return pm.HalfNormal.dist(1.0 if what == NOISE else 1.5)
+    return pm.HalfNormal.dist({NOISE: 1.0, "unseen": 0.1}.get(what, 1.5))
 
 
 @cache

@@ -181,8 +181,10 @@ class PopulationModel(pm.Model):
         none = [np.zeros(len(y)) for y in cohort.targets]
         sds = none if cohort.noise is None else cohort.noise
         self.known_noise = [(sd / self.target_sd) ** 2 for sd in sds]
+        family = self.original.family
+        single = family is not None and family.name in ("binary", "ordinal")
         self.hyperparameters = hyperparameters(
-            self.shared, self.personal, self.priors, self.has_known_noise
+            self.shared, self.personal, self.priors, self.has_known_noise, single
         )
         self._find_surfaces(rows, report)
         self.products = self._products()
