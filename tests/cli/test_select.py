@@ -105,7 +105,7 @@ def test_empty_cells_of_points_to_come_are_integrated(select, evolutions, tmp_pa
     learned = Evolutions.load(evolutions)
     at = rows[["sleep", "mood"]].to_numpy()
     assert np.isnan(at).tolist() == [[False, True], [True, False]]
-    shown = KEMSelector(learned).select(*points_of(7)).predict(at, True)
+    shown = KEMSelector(learned).select(*points_of(7)).predict(at, True, calibrated=True)
     assert rows["mean"].to_numpy() == pytest.approx(shown.mean)
     assert rows["low_95"].to_numpy() == pytest.approx(shown.quantile(0.025))
     pilot = Cohort.from_frame(table(), user="id", time="week", target="steps")
