@@ -85,8 +85,14 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
 
 
 def _direction(row: Any) -> str:
-    sign = "positive" if row.estimate > 0 else "negative"
-    return f"it is {sign} with probability {probability(row.probability_of_direction)}"
+    """Return the sign of the difference that is said, with its probability.
+
+    That on the target's own scale may be on the other side of zero than that of latent values.
+    """
+    said, sure = getattr(row, "difference", row.estimate), row.probability_of_direction
+    sign = "positive" if said > 0 else "negative"
+    sure = sure if said * row.estimate > 0 else 1 - sure
+    return f"it is {sign} with probability {probability(sure)}"
 
 
 def _comparison(row: Any, model: PopulationModel) -> str:

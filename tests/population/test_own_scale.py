@@ -1,6 +1,7 @@
 """Answers on the scale of rates, probabilities and levels, against Monte Carlo and closed forms."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from statsmodels.genmod.generalized_estimating_equations import GEE
 
 import kem_pymc as kem
 from kem_pymc.data.families import Family
-from kem_pymc.population.sentences import sentences
+from kem_pymc.population.sentences import _direction, sentences
 from kem_pymc.population.sites import updated
 from tests.population.dense import ROWS
 from tests.population.trial import cohort_of
@@ -249,3 +250,11 @@ def test_answers_are_near_those_of_estimating_equations():
     rates = np.exp(found.params.iloc[0]), np.exp(found.params.sum())
     width = (row["difference_high_95"] - row["difference_low_95"]) / 3.92
     assert row["difference"] == pytest.approx(rates[1] - rates[0], abs=0.3 * width)
+
+
+def test_the_direction_is_that_of_the_number_before_it():
+    """Fails where the sign is that of latent values, on the other side of zero."""
+    said = SimpleNamespace(estimate=-0.01, probability_of_direction=0.52, difference=0.002)
+    assert _direction(said) == "it is positive with probability 0.480"
+    latent = SimpleNamespace(estimate=-0.01, probability_of_direction=0.52)
+    assert _direction(latent) == "it is negative with probability 0.520"
