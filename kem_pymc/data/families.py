@@ -137,7 +137,7 @@ class Family:
         value of their own, which is normal; so neither differences between users nor changes over
         time are taken for the spread of targets around their latent value. Levels of ``ordinal``
         are all whole numbers from the smallest to the largest target; half an observation of each
-        is added, so that those which nobody has yet keep a small probability.
+        is added, so that levels without observations keep a small probability.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from scipy.special import ndtr, ndtri
 LEVELS = (0.5, 0.8, 0.95)
 NORMAL = ndtri((1 + np.array(LEVELS)) / 2)
 
-#: Largest score: probabilities of further targets can't be told from zero or one.
+#: Largest score: beyond it probabilities round to zero or one.
 FURTHEST = 8.0
 
 #: Least number of time steps of users that a quantile is taken from.

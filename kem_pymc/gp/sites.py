@@ -180,7 +180,7 @@ def closest(
             z, v, state = shift / precision, 1 / precision, at
         if gain < GAIN_OF_BOUND:
             break
-    return Sites(z, v, _constant(mean, covariance, family, y, sizes, z, v), iterations)
+    return Sites(z, v, _constant(family, y, sizes, z, v, state), iterations)
 
 
 class _Expectations(NamedTuple):
@@ -188,13 +188,14 @@ class _Expectations(NamedTuple):
 
     Attributes
     ----------
-    centre, first, weight : ndarray, shape (n,)
-        E g, E l'(g) and -E l''(g).
+    centre, sd, first, weight : ndarray, shape (n,)
+        E g, the standard deviation of g, E l'(g) and -E l''(g).
     bound : float
         The lower bound of the log evidence.
     """
 
     centre: np.ndarray
+    sd: np.ndarray
     first: np.ndarray
     weight: np.ndarray
     bound: float
@@ -225,25 +226,21 @@ def _expectations(
     log_density = (
         -0.5 * (z - mean) * dual - np.log(np.diag(root) * np.sqrt(v)) - HALF_LOG_2PI
     ).sum()
-    return _Expectations(centre, SHARES @ slopes, weight, float(log_density) + constant)
+    return _Expectations(centre, sd, SHARES @ slopes, weight, float(log_density) + constant)
 
 
 def _constant(
-    mean: np.ndarray,
-    covariance: np.ndarray,
     family: Family,
     y: np.ndarray,
     sizes: np.ndarray | None,
     z: np.ndarray,
     v: np.ndarray,
+    state: _Expectations,
 ) -> float:
     """Return the sum of the c_i of expectation propagation; see :mod:`kem_pymc.gp.sites`."""
-    root = _root(covariance, 1 / v)
-    white = solve_triangular(root, covariance / np.sqrt(v)[:, None], lower=True)
-    centre = mean + white.T @ solve_triangular(root, (z - mean) / np.sqrt(v), lower=True)
-    variance = np.maximum(np.diag(covariance) - (white**2).sum(axis=0), LEAST)
+    variance = state.sd**2
     left = np.maximum(v - variance, LEAST * v)  # v less what is left of the variance without it
-    without, spread = (centre * v - z * variance) / left, variance * v / left
+    without, spread = (state.centre * v - z * variance) / left, variance * v / left
     each = np.ones(len(y)) if sizes is None else sizes
     mass, _, _ = tilted(family.likelihood, y, without, np.sqrt(spread), each)
     log_site = -0.5 * (z - without) ** 2 / (v + spread) - 0.5 * np.log(v + spread) - HALF_LOG_2PI
