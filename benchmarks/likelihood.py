@@ -55,6 +55,7 @@ def all_gradients(kernels, layout, active, h, log_noise, data, weights, out, cou
             data.y[user, last, :n],
             weights[:n],
             np.empty((0, 0)),
+            np.empty(0),
             out,
             counts,
         )

@@ -104,7 +104,8 @@ def engine_alone(engine: Engine, user: int) -> Engine:
     if shared is not None:
         n = len(engine.cohort.targets[user])
         mean, covariance = shared.mean[[user], :n], shared.covariance[[user], :n, :n]
-        shared = KnownByUser(mean, np.ascontiguousarray(covariance))
+        factors = shared.factors[[user], :n] if len(shared.factors) else shared.factors
+        shared = KnownByUser(mean, np.ascontiguousarray(covariance), factors)
     alone = Engine(
         engine.cohort.subset([engine.cohort.users[user]]),
         *(engine.pool, engine.priors, engine.concentration, engine.likelihood_power),

@@ -149,6 +149,13 @@ class _Feature(_Strict):
     high: Number
 
 
+class _VarianceFunction(_Strict):
+    name: Text
+    labels: list[Text] = []
+    values: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
+    log_factors: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
+
+
 class _Shared(_Strict):
     features: list[_Feature]
     terms: Annotated[list[Text], Field(min_length=1, max_length=FEATURES)]
@@ -156,6 +163,7 @@ class _Shared(_Strict):
     points: dict[Text, Annotated[list[list[Number]], Field(max_length=FEATURES)]]
     weights: Annotated[list[Number], Field(max_length=2 * FEATURES)]
     root: list[list[Number]]
+    variance_function: _VarianceFunction | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -226,10 +226,10 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     weights, root, every_weights, every_root = (
         _values(idata, name, dims, "constant_data") for name, dims in ARRAYS.items()
     )
-    design, smooths = read(data)
-    process = MeanProcess(design, smooths, weights, root)
+    design, smooths, variances = read(data)
+    process = MeanProcess(design, smooths, weights, root, variances)
     without = [
-        MeanProcess(design, smooths, *values)
+        MeanProcess(design, smooths, *values, variances)
         for values in zip(every_weights, every_root, strict=True)
     ]
     users = tuple(idata["constant_data"]["shared_weights_without"].coords["user"].values.tolist())

@@ -29,7 +29,10 @@ def of_one_user(x: np.ndarray, y: np.ndarray, known: KnownPart | None = None) ->
         n_steps=np.ones(1, dtype=np.int64),
         nested=True,
     )
-    return data if known is None else data._replace(known=known.covariance[None])
+    if known is None:
+        return data
+    factors = known.factors[None] if len(known.factors) else data.factors
+    return data._replace(known=known.covariance[None], factors=factors)
 
 
 def largest_likelihoods(

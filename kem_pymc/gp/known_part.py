@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from kem_pymc.gp.posterior import MeanFunction
+from kem_pymc.gp.posterior import PopulationFunction
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,7 @@ class KnownPart:
 
     Attributes
     ----------
-    function : MeanFunction or None
+    function : PopulationFunction or None
         Mean function, such as the one that users share.
     x : ndarray, shape (n, D)
         Inputs, in scaled units.
@@ -23,13 +23,13 @@ class KnownPart:
         Known variances of the targets' own noise, which add to the noise variance of a fit.
     """
 
-    function: MeanFunction | None
+    function: PopulationFunction | None
     x: np.ndarray
     noise: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, function: MeanFunction | None, x: np.ndarray, noise: np.ndarray | None = None
+        cls, function: PopulationFunction | None, x: np.ndarray, noise: np.ndarray | None = None
     ) -> Self | None:
         """Return what is known, or None if there is no mean function and no known noise."""
         noise = None if noise is None or not noise.any() else noise
@@ -39,6 +39,12 @@ class KnownPart:
     def mean(self) -> np.ndarray:
         """The mean at the points, (n,)."""
         return np.zeros(len(self.x)) if self.function is None else self.function.mean(self.x)
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """Factors of the noise variance at the points, (n,), or (0,) if all are one."""
+        factors = None if self.function is None else self.function.noise_factors(self.x)
+        return np.empty(0) if factors is None else factors
 
     @cached_property
     def covariance(self) -> np.ndarray:

@@ -58,6 +58,8 @@ class Data(NamedTuple):
         Covariance at each user's points that is added to that of every composition: of the mean
         process that users share, whose mean has been subtracted from the targets, and of known
         noise. Its upper triangle is read. Shape (0, 0, 0) if there is none.
+    factors : (U, n) float64
+        Factors of the noise variance at each user's points; shape (0, 0) if all are one.
     """
 
     x: np.ndarray
@@ -67,6 +69,7 @@ class Data(NamedTuple):
     nested: bool
     sequential: bool = False
     known: np.ndarray = np.empty((0, 0, 0))
+    factors: np.ndarray = np.empty((0, 0))
 
 
 @compiled
@@ -97,11 +100,12 @@ def add_upper(out, known):
 
 
 @compiled
-def factorise(out, log_noise, counts):
+def factorise(out, log_noise, factors, counts):
     """Factor a covariance plus noise in place, and return the number of rows factored.
 
     `out` must have shape (n, padded(n)), because a narrower array would be overrun; its upper
-    triangle is read.
+    triangle is read. `factors` are those of the noise variance (at least n,), or (0,) if all are
+    one.
 
     After a failure the factorisation is resumed once, with `JITTER` times the failing point's
     variance added to the rest of the diagonal, so that the result for a prefix never depends on
@@ -111,7 +115,7 @@ def factorise(out, log_noise, counts):
     n = out.shape[0]
     noise = math.exp(log_noise)
     for i in range(n):
-        out[i, i] += noise
+        out[i, i] += noise * factors[i] if factors.shape[0] > 0 else noise
         # These entries don't affect results but enter computations: they might be denormal.
         for j in range(i // LANES * LANES, i):
             out[i, j] = 0.0
@@ -167,7 +171,8 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
     covariance(kernels, layout, active, h, x, u, scratch)
     if data.known.shape[0] > 0:
         add_upper(u, data.known[user])
-    done = factorise(u, log_noise, counts)
+    factors = data.factors[user] if data.factors.shape[0] > 0 else np.empty(0)
+    done = factorise(u, log_noise, factors, counts)
     if data.nested:
         forward_substitution(u, data.y[user, upto - 1], done, v)
     total = 0.0
@@ -189,7 +194,9 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
 
 
 @compiled
-def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, known, out, counts):
+def weighted_gradient(
+    kernels, layout, active, h, log_noise, x, y, weights, known, factors, out, counts
+):
     """Return a weighted sum of prefix log likelihoods of one user; add its gradient to `out`.
 
     Parameters
@@ -201,6 +208,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, know
         datasets that contain the point. With all ones the sum is the log likelihood of all points.
     known : (n, at least n) float64
         Known covariance, of which the upper triangle is read; shape (0, 0) if there is none.
+    factors : (n,) float64
+        Factors of the noise variance; shape (0,) if all are one.
     out : (H + 1,) float64
         Gradient with respect to active entries of `h`, and to the log noise variance (last entry).
     counts : (2,) int64
@@ -221,7 +230,7 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, know
     covariance(kernels, layout, active, h, x, u, scratch)
     if known.shape[0] > 0:
         add_upper(u, known)
-    if factorise(u, log_noise, counts) < n:
+    if factorise(u, log_noise, factors, counts) < n:
         return -math.inf
     v = np.empty(n)
     forward_substitution(u, y, n, v)
@@ -235,7 +244,7 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, know
     add_kernel_gradient(kernels, layout, active, h, x, adjoint, out)
     trace = 0.0
     for i in range(n):
-        trace += adjoint[i, i]
+        trace += adjoint[i, i] * factors[i] if factors.shape[0] > 0 else adjoint[i, i]
     out[-1] += trace * math.exp(log_noise)
     return total
 

@@ -91,6 +91,7 @@ class Objective:
             weights=np.ones(len(y)),
             starts=np.array([0, len(y)]),
             known=np.empty((0, 0)) if known is None else known.covariance,
+            factors=np.empty(0) if known is None else known.factors,
             prior=flat_prior(len(coordinates)) if prior is None else prior,
         )
 
@@ -244,7 +245,8 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
     covariance(problem.kernels, problem.layout, problem.active, h, problem.x, a, adjoint)
     if len(problem.known):
         add_upper(a, problem.known)
-    a[np.diag_indices(n)] += math.exp(values[k])
+    factors = problem.factors if len(problem.factors) else 1.0
+    a[np.diag_indices(n)] += math.exp(values[k]) * factors
     likelihood = log_likelihood(a, problem.y, adjoint)
     if likelihood is None:
         return *evaluate(problem, values, gradient), gradient
@@ -253,7 +255,7 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
         problem.kernels, problem.layout, problem.active, h, problem.x, adjoint, slope
     )
     gradient[:k] = slope[problem.places]
-    gradient[k] = np.trace(adjoint[:, :n]) * math.exp(values[k])
+    gradient[k] = (adjoint[:, :n].diagonal() * factors).sum() * math.exp(values[k])
     density = log_prior(problem.prior, values, gradient)
     if not (math.isfinite(likelihood + density) and np.isfinite(gradient).all()):
         return -math.inf, 0.0, np.zeros(k + 1)

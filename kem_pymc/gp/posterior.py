@@ -36,6 +36,13 @@ class MeanFunction(Protocol):
         """Return covariances (n, m) of inputs (n, D) and (m, D), without noise."""
 
 
+class PopulationFunction(MeanFunction, Protocol):
+    """Protocol of what others say of a user: a function, and where there is more noise."""
+
+    def noise_factors(self, x: np.ndarray) -> np.ndarray | None:
+        """Return factors (n,) of the noise variance at inputs (n, D); None if all are one."""
+
+
 @runtime_checkable
 class Process(MeanFunction, Protocol):
     """Protocol of Gaussian processes with noisy observations."""

@@ -58,9 +58,11 @@ class Conditioned:
         x, errors = objective.problem.x.T, objective.problem.y
         kernel = FixedKernel.of(coordinates, values)
         upper, n = kernel.upper(x), len(errors)
+        factors = np.empty(0)
         if known is not None:
             add_upper(upper, known.covariance)
-        if factorise(upper, float(values[-1]), np.zeros(2, dtype=np.int64)) < n:
+            factors = known.factors
+        if factorise(upper, float(values[-1]), factors, np.zeros(2, dtype=np.int64)) < n:
             raise InputError(
                 f"The covariance of {coordinates.composition} isn't positive definite. "
                 "Use a larger noise variance."
@@ -72,12 +74,12 @@ class Conditioned:
     def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
         """Predict at new inputs.
 
-        With A = K(X, X) + noise I + V, where V is the diagonal matrix of known noise variances, and
-        K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
-        K(X*, X*) - K(X*, X) A^-1 K(X, X*); for component c, K_c replaces K outside A. The empty
-        composition (WHITE) has no components, mean zero, and no variance except the noise. Where
-        users share a mean process with mean m and covariance C, y is replaced by y - m(X), m(X*)
-        is added to the mean, and C is the covariance of one more component.
+        With A = K(X, X) + noise F + V, where F and V are the diagonal matrices of the noise's
+        factors and of known noise variances, and K = sum_c K_c, the mean is K(X*, X) A^-1 y and the
+        variance K(X*, X*) - K(X*, X) A^-1 K(X, X*); for component c, K_c replaces K outside A. The
+        empty composition (WHITE) has no components, mean zero, and no variance except the noise.
+        Where users share a mean process with mean m and covariance C, y is replaced by y - m(X),
+        m(X*) is added to the mean, and C is the covariance of one more component.
 
         Parameters
         ----------
@@ -87,7 +89,7 @@ class Conditioned:
             Whether to predict new observations instead of the latent function.
         """
         kernel, before, m = self.kernel, self.x, len(x_new)
-        mean, variance, components = np.zeros(m), np.zeros(m), {}
+        mean, variance, components, noise = np.zeros(m), np.zeros(m), {}, np.full(m, self.noise)
         whole = np.zeros((m, len(before)))  # covariances with the data, whitened
         if self.known is not None and self.known.function is not None:
             new = self.known.to(x_new)
@@ -95,6 +97,7 @@ class Conditioned:
             mean, variance = new.mean + whole @ self.conditional.white, new.covariance.diagonal()
             remaining = variance - (whole**2).sum(axis=1)
             components[SHARED] = Component(mean, _root(remaining))
+            noise *= new.factors if len(new.factors) else 1.0
         parts = kernel.parts(x_new, before)
         white = self.conditional.whiten(parts.reshape(-1, len(before)).T).T.reshape(parts.shape)
         means, priors = white @ self.conditional.white, kernel.variances(x_new)
@@ -105,7 +108,7 @@ class Conditioned:
         mean = mean + means.sum(axis=0)
         whole += white.sum(axis=0)
         variance = variance + priors.sum(axis=0) - np.einsum("ij,ij->i", whole, whole)
-        return Prediction.of(mean, _root(variance), self.noise, components, include_noise)
+        return Prediction.of(mean, _root(variance), noise, components, include_noise)
 
 
 def _root(variance: np.ndarray) -> np.ndarray:

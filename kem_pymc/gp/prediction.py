@@ -48,7 +48,7 @@ class Prediction(Displayed):
         transformed, `mean` and `sd` are those of the target itself, by quadrature, and so are
         quantiles and densities of an `observation`; components, `noise` and `offset` are those of
         the transformed target.
-    noises : ndarray, shape (K,)
+    noises : ndarray, shape (K, m)
         Variances of an observation around the function, for each of them.
     components : dict of str to Component
         Components by the candidate's label; ``"shared"`` is the mean process, if there is one.
@@ -85,13 +85,14 @@ class Prediction(Displayed):
         cls,
         mean: np.ndarray,
         sd: np.ndarray,
-        noise: float = 0.0,
+        noise: np.ndarray | float = 0.0,
         components: Mapping[str, Component] | None = None,
         include_noise: bool = False,
     ) -> Self:
         """Return the prediction of a single kernel, from moments (m,) of the latent function."""
         function = Mixture(np.ones(1), filled(mean)[None], filled(sd)[None])
-        return cls(function, np.array([noise]), components or {}, include_noise)
+        noises = np.full(function.mean.shape, noise)
+        return cls(function, noises, components or {}, include_noise)
 
     def at(self, places: np.ndarray) -> Self:
         """Return the prediction at some of the inputs, by their numbers, before sizes are given."""
@@ -99,6 +100,7 @@ class Prediction(Displayed):
         return replace(
             self,
             function=replace(f, mean=f.mean[:, places], sd=f.sd[:, places]),
+            noises=self.noises[:, places],
             components={
                 label: Component(part.mean[places], part.sd[places])
                 for label, part in self.components.items()
@@ -138,15 +140,15 @@ class Prediction(Displayed):
 
     @property
     def noise(self) -> float:
-        """Variance of an observation around the function."""
-        return float(self.function.weights @ self.noises)
+        """Variance of an observation around the function, averaged over the inputs."""
+        return float((self.function.weights @ self.noises).mean())
 
     @cached_property
     def observation(self) -> Mixture | Response:
         """The distribution of a new observation at each input, regardless of `include_noise`."""
         if self.family is not None:
             return Response(self.function, self.noises, self.family, self.sizes)
-        sd = np.sqrt(self.function.sd**2 + self.noises[:, None] + self.known_noise)
+        sd = np.sqrt(self.function.sd**2 + self.noises + self.known_noise)
         return replace(self.function, sd=sd)
 
     @cached_property

@@ -120,6 +120,8 @@ class Problem(NamedTuple):
     known : (n, largest number of points of a data set) float64
         Known covariances at the points of each data set, stacked by rows; the upper triangles are
         read. Shape (0, 0) if there are none.
+    factors : (n,) float64
+        Factors of the noise variance; shape (0,) if all are one.
     prior : Prior
     """
 
@@ -132,6 +134,7 @@ class Problem(NamedTuple):
     weights: np.ndarray
     starts: np.ndarray
     known: np.ndarray
+    factors: np.ndarray
     prior: Prior
 
 
@@ -197,6 +200,7 @@ def evaluate(problem, values, gradient):
             problem.y[first:last],
             problem.weights[first:last],
             problem.known[first:last],
+            problem.factors[first:last],
             slope,
             counts,
         )

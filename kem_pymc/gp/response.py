@@ -54,7 +54,7 @@ class Response:
     ----------
     function : Mixture
         Distribution of the latent function, a mixture of K normals.
-    noises : ndarray, shape (K,)
+    noises : ndarray, shape (K, m)
         Variances of latent values around the function, by which targets vary more than the family
         alone has it.
     family : Family
@@ -70,7 +70,7 @@ class Response:
     @cached_property
     def latent(self) -> Mixture:
         """The distribution of the latent value of a target."""
-        sd = np.sqrt(self.function.sd**2 + self.noises[:, None])
+        sd = np.sqrt(self.function.sd**2 + self.noises)
         return Mixture(self.function.weights, self.function.mean, sd)
 
     @property
@@ -116,7 +116,7 @@ class Response:
 
         The mean is that over errors e: h(f) = E[mean of y | f + e], a curve in the target's unit.
         """
-        function, sd = self.function, np.sqrt(self.noises)[:, None]
+        function, sd = self.function, np.sqrt(self.noises)
         values = function.mean + np.multiply.outer(NODES, function.sd)
         h = np.zeros_like(values)
         for node, share in zip(NODES, SHARES, strict=True):

@@ -111,12 +111,14 @@ class ClusterModel(pm.Model):
                 n = scaled.ends[u][step]
                 earlier = scaled.ends[u][step - 1] if likelihood == "sequential" and step else 0
                 x, y = scaled.inputs[u][:n], scaled.targets[u][:n]
-                covariance = self.composition_covariance(values, x) + noise * pt.eye(n)
+                covariance, factors = self.composition_covariance(values, x), np.ones(n)
                 mean = np.zeros(n)
                 function = None if shared is None else shared.function(user)
                 known = KnownPart.of(function, x, scaled.noise_of(u, n))
                 if known is not None:
                     mean, covariance = known.mean, covariance + known.covariance
+                    factors = known.factors if len(known.factors) else factors
+                covariance = covariance + noise * np.diag(factors)
                 mu, cov = _given_first(covariance, y[:earlier] - mean[:earlier])
                 mu = mu + mean[earlier:]
                 pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[earlier:])

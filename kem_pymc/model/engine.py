@@ -142,7 +142,8 @@ class Engine:
         steps = padded.steps
         data = Data(padded.x, residuals, padded.ends, steps, True, self.sequential)
         if self.known_by_user is not None:
-            data = data._replace(known=self.known_by_user.covariance)
+            known = self.known_by_user
+            data = data._replace(known=known.covariance, factors=known.factors)
         return CompiledModel(
             kernels=kernels(),
             layout=self.pool.layout,

@@ -9,7 +9,7 @@ import numpy as np
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.gp.known_part import KnownPart
-from kem_pymc.gp.posterior import MeanFunction
+from kem_pymc.gp.posterior import PopulationFunction
 from kem_pymc.population.shared_part import SharedPart
 
 #: Names of the variables of ``constant_data`` that describe the shared part, and their dims.
@@ -50,19 +50,22 @@ class KnownByUser:
     covariance : ndarray, shape (U, n, n)
         Covariance of what users share at each user's points, with the variances of known noise;
         zero beyond a user's last point.
+    factors : ndarray, shape (U, n)
+        Factors of the noise variance at each user's points; shape (0, 0) if all are one.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
+    factors: np.ndarray
 
     @classmethod
     @one_blas_thread()
-    def at(cls, functions: Sequence[MeanFunction] | None, cohort: Cohort) -> Self | None:
+    def at(cls, functions: Sequence[PopulationFunction] | None, cohort: Cohort) -> Self | None:
         """Return what is known of each user's targets, in scaled units; None if there is nothing.
 
         Parameters
         ----------
-        functions : sequence of MeanFunction, length U, or None
+        functions : sequence of PopulationFunction, length U, or None
             Each user's mean function.
         cohort : Cohort
         """
@@ -75,8 +78,10 @@ class KnownByUser:
         most = max(map(len, cohort.targets))
         mean = np.zeros((cohort.n_users, most))
         covariance = np.zeros((cohort.n_users, most, most))
+        factors = np.ones((cohort.n_users, most))
         for u, known in enumerate(every):
             if known is not None:
                 n = len(known.x)
                 mean[u, :n], covariance[u, :n, :n] = known.mean, known.covariance
-        return cls(mean, covariance)
+                factors[u, : len(known.factors)] = known.factors
+        return cls(mean, covariance, np.empty((0, 0)) if (factors == 1).all() else factors)

@@ -17,6 +17,7 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, Feature, Surface, Term, similar, spectral_root
+from kem_pymc.population.variance_function import MEAN, VarianceFunction
 
 
 class Smooth(NamedTuple):
@@ -46,12 +47,15 @@ class MeanProcess:
         Mean of the weights.
     root : ndarray, shape (P, P)
         R, lower triangular, with R'R the covariance of the weights.
+    variance_function : VarianceFunction, optional
+        How the noise's variance depends on a feature or the mean.
     """
 
     design: Design
     smooths: Mapping[str, Smooth]
     weights: np.ndarray
     root: np.ndarray
+    variance_function: VarianceFunction | None = None
 
     @classmethod
     def of_moments(
@@ -77,6 +81,8 @@ class MeanProcess:
     def used(self) -> frozenset[int]:
         """Numbers of the features on which the function depends."""
         names = {name for term in self.design.terms for name in term.every}
+        if self.variance_function is not None:
+            names.add(self.variance_function.name)
         return frozenset(d for d, f in enumerate(self.design.features) if f.name in names)
 
     def mean(self, x: np.ndarray) -> np.ndarray:
@@ -93,6 +99,15 @@ class MeanProcess:
             elif term.features:
                 spread += self._new_level(term, x, z)
         return spread
+
+    def noise_factors(self, x: np.ndarray) -> np.ndarray | None:
+        """Return factors (n,) of the noise variance at inputs (n, D); None if all are one."""
+        if self.variance_function is None:
+            return None
+        names = [feature.name for feature in self.design.features]
+        name = self.variance_function.name
+        values = x[:, names.index(name)] if name in names else self.mean(x)
+        return self.variance_function(values)
 
     def _new_level(self, term: Term, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the covariance (n, m) of the difference of a category's unknown level.
@@ -136,10 +151,7 @@ class MeanProcess:
     def to_dict(self) -> dict[str, Any]:
         """Return the process as plain data that can be written to a file."""
         rows = [row[: i + 1].tolist() for i, row in enumerate(self.root)]
-        return describe(self.design, self.smooths) | {
-            "weights": self.weights.tolist(),
-            "root": rows,
-        }
+        return describe(self) | {"weights": self.weights.tolist(), "root": rows}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -153,11 +165,13 @@ class MeanProcess:
         root = np.zeros((len(data["root"]),) * 2)
         for i, row in enumerate(data["root"]):
             root[i, : i + 1] = row
-        return cls(*read(data), np.array(data["weights"]), root)
+        design, smooths, variances = read(data)
+        return cls(design, smooths, np.array(data["weights"]), root, variances)
 
 
-def describe(design: Design, smooths: Mapping[str, Smooth]) -> dict[str, Any]:
-    """Return a design and its smooth terms' kernels as plain data."""
+def describe(process: MeanProcess) -> dict[str, Any]:
+    """Return everything of a mean process but its weights as plain data."""
+    design, smooths, variances = process.design, process.smooths, process.variance_function
     plain = ["name", "labels", "mean", "sd", "low", "high"]
     features = [
         {name: getattr(f, name) for name in plain} | {"values": f.values.tolist()}
@@ -168,11 +182,14 @@ def describe(design: Design, smooths: Mapping[str, Smooth]) -> dict[str, Any]:
         "terms": [term.name for term in design.terms],
         "smooths": {name: [s.variance, *s.lengthscales] for name, s in smooths.items()},
         "points": {name: s.points.tolist() for name, s in design.surfaces.items()},
+        "variance_function": None if variances is None else variances.to_dict(),
     }
 
 
-def read(data: Mapping[str, Any]) -> tuple[Design, dict[str, Smooth]]:
-    """Return a design and its smooth terms' kernels from the data of :func:`describe`.
+def read(
+    data: Mapping[str, Any],
+) -> tuple[Design, dict[str, Smooth], VarianceFunction | None]:
+    """Return design, smooth terms' kernels and variance function of :func:`describe`.
 
     Raises
     ------
@@ -203,4 +220,9 @@ def read(data: Mapping[str, Any]) -> tuple[Design, dict[str, Smooth]]:
                     f"{len(lengthscales)} coordinates."
                 )
             surfaces[term.name] = Surface(np.array(points), np.array(lengthscales))
-    return Design(features, terms, surfaces), smooths
+    variances = data.get("variance_function")
+    if variances is not None:
+        variances = VarianceFunction.from_dict(variances)
+        if variances.name not in {*known, MEAN}:
+            raise InputError(f"The noise depends on {variances.name!r}. Give a feature.")
+    return Design(features, terms, surfaces), smooths, variances

@@ -536,6 +536,16 @@ class PopulationPosterior:
         within += self.model.uncertain.T @ self.model.uncertain
         return centre, within + (self.weights * away.T) @ away
 
+    def centre(self) -> dict[str, Any]:
+        """Return the hyperparameters' values at the posterior means of their coordinates.
+
+        Few users don't inflate them as they do means of variances.
+        """
+        return {
+            h.name: h.natural(self.weights @ h.coordinates(self.draws[h.name]))
+            for h in self.model.hyperparameters
+        }
+
     def _shared(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (S, k) of shared functions with columns (k, P)."""
         mean, root = self._weights

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +15,18 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.population.design import CURVED, LEVEL, Feature, Term, default_terms, designs
 from kem_pymc.population.fixed_mean import FixedMean
-from kem_pymc.population.hyperparameters import OWN
+from kem_pymc.population.hyperparameters import OWN, scales
 from kem_pymc.population.mean_process import MeanProcess, Smooth, describe
 from kem_pymc.population.model import PopulationModel
 from kem_pymc.population.posterior import PopulationPosterior
+from kem_pymc.population.variance_function import (
+    MEAN,
+    ROWS,
+    Candidate,
+    UserRows,
+    VarianceFunction,
+    choose,
+)
 
 #: Names of the choices from which "auto" chooses.
 AUTO = ("nothing", "linear", "additive", "smooth")
@@ -74,7 +82,8 @@ class SharedPart:
     @property
     def nothing(self) -> bool:
         """Whether users share nothing but a level."""
-        return [term.name for term in self.process.design.terms] == [LEVEL]
+        same_noise = self.process.variance_function is None
+        return same_noise and [term.name for term in self.process.design.terms] == [LEVEL]
 
     def function(self, user: Hashable) -> MeanProcess:
         """Return the mean process given all users except one, by label.
@@ -98,13 +107,15 @@ class SharedPart:
     def __str__(self) -> str:
         """Return a sentence that describes what users share."""
         terms = [_words(term) for term in self.process.design.terms if term.name != LEVEL]
+        noise = self.process.variance_function
+        more = "" if noise is None else f" {noise}"
         if not terms:
-            return "Users share no function that improves predictions for other users."
-        return f"Users share {', '.join(['a level', *terms[:-1]])} and {terms[-1]}."
+            return f"Users share no function that improves predictions for other users.{more}"
+        return f"Users share {', '.join(['a level', *terms[:-1]])} and {terms[-1]}.{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the columns and kernels, and summed scores, as plain data."""
-        return describe(self.process.design, self.process.smooths) | {
+        return describe(self.process) | {
             "scores": {name: float(values.sum()) for name, values in self.scores.items()},
             "unexplained": self.unexplained,
         }
@@ -224,8 +235,37 @@ def _learned(
         report(sought + len(named) * cohort.n_users + user, sought + total)
         without.append(mean_process(other))
         other.forget()
+    varying = _variance_function(cohort, posteriors[best], without)
+    process, *without = (replace(p, variance_function=varying) for p in (process, *without))
     posteriors[best].forget()
     return _part(process, without, cohort, scores, posteriors[best])
+
+
+def _variance_function(
+    cohort: Cohort, posterior: PopulationPosterior, without: Sequence[MeanProcess]
+) -> VarianceFunction | None:
+    """Return how the noise depends on a feature or the mean; families have their own noise."""
+    if cohort.family is not None:
+        return None
+    model = posterior.model
+    own = scales(model.shared, model.personal, posterior.centre()).personal * model.target_sd
+    rows, values, means = [], [], []
+    for u, other in enumerate(without):
+        n = len(cohort.targets[u])
+        few = np.linspace(0, n - 1, min(n, ROWS)).astype(int)
+        x, noise = cohort.inputs[u][few], cohort.noise_of(u)
+        mean, personal = other.mean(x), model.personal(x) @ own
+        known = np.zeros(len(x)) if noise is None else noise[few]
+        covariance = other.covariance(x, x) + personal @ personal.T
+        rows.append(UserRows.of(cohort.targets[u][few] - mean, covariance, known))
+        values.append(x)
+        means.append(mean)
+    columns = np.concatenate(values).T
+    candidates = [
+        Candidate(name, column, cohort.levels.get(name, ()))
+        for name, column in zip(cohort.features, columns, strict=True)
+    ]
+    return choose(rows, [*candidates, Candidate(MEAN, np.concatenate(means))])
 
 
 def _part(

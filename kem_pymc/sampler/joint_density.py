@@ -205,7 +205,8 @@ def simulate_targets(model, state, rng):
         covariance(model.kernels, model.layout, active, theta, x, a, np.empty_like(a))
         if model.data.known.shape[0] > 0:
             add_upper(a, model.data.known[user])
-        if factorise(a, state.log_noise[cluster], counts) < n:
+        factors = model.data.factors[user] if model.data.factors.shape[0] > 0 else np.empty(0)
+        if factorise(a, state.log_noise[cluster], factors, counts) < n:
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
         # Targets are U' z. Known targets determine the first entries of z; the rest is normal.
         z = np.empty(n)

@@ -15,7 +15,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.posterior import MeanFunction
+from kem_pymc.gp.posterior import PopulationFunction
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.population.shared_part import SharedPart
@@ -98,7 +98,7 @@ class ARDSelector(PoolSelector):
         self._summary: KernelSummary | None = None
         if fit == "pilot" and pilot is not None:
             of_study = Scorer(self.pool, "map", criterion, runs, self.noise_floor, priors)
-            functions: Sequence[MeanFunction | None] = [None] * pilot.n_users
+            functions: Sequence[PopulationFunction | None] = [None] * pilot.n_users
             if shared is not None and self.shared is not None:
                 functions = shared.functions(pilot)
             clusters = [
@@ -117,7 +117,7 @@ class ARDSelector(PoolSelector):
         return f"ARDSelector({self.pool.dimension}, fit={self.fit!r})"
 
     def _fitted(
-        self, scorer: Scorer, pilot: Cohort, user: int, function: MeanFunction | None
+        self, scorer: Scorer, pilot: Cohort, user: int, function: PopulationFunction | None
     ) -> tuple[float, ...]:
         """Return the coordinates of a fit to the complete data of one pilot user."""
         data = pilot.inputs[user], pilot.targets[user]

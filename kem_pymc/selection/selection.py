@@ -20,7 +20,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.posterior import MeanFunction
+from kem_pymc.gp.posterior import PopulationFunction
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.gp.process import GaussianProcess
@@ -78,7 +78,7 @@ class Selection(Displayed):
         Duration of the selection, in seconds.
     message : str
         Message for the reader about the selection; usually empty.
-    shared : MeanFunction, optional
+    shared : PopulationFunction, optional
         Mean process that all users share, in scaled units.
     unshared : Selection, optional
         Selection for the same data without the shared mean function, for the case that the user
@@ -104,7 +104,7 @@ class Selection(Displayed):
     y: np.ndarray
     run_time: float
     message: str = ""
-    shared: MeanFunction | None = None
+    shared: PopulationFunction | None = None
     unshared: "Selection | None" = None
     departure: float = 0.0
     known_noise: np.ndarray | None = None

@@ -15,7 +15,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.posterior import MeanFunction
+from kem_pymc.gp.posterior import PopulationFunction
 from kem_pymc.gp.problem import Prior
 from kem_pymc.gp.recorded import Recorded
 from kem_pymc.kernels.composition import Composition
@@ -94,7 +94,7 @@ class ScaledPoints:
         scaling: Scaling,
         x: np.ndarray,
         y: np.ndarray,
-        shared: MeanFunction | None = None,
+        shared: PopulationFunction | None = None,
         *,
         noise: npt.ArrayLike | None = None,
         sizes: npt.ArrayLike | None = None,
@@ -106,7 +106,7 @@ class ScaledPoints:
         scaling : Scaling
         x, y : ndarray, shapes (n, D) and (n,)
             Inputs and targets in the user's units.
-        shared : MeanFunction, optional
+        shared : PopulationFunction, optional
             Mean function that all users share, in scaled units.
         noise, sizes : array_like, shape (n,), optional
             As for :meth:`Selector.select`.

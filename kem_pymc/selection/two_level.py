@@ -107,21 +107,16 @@ class TwoLevelSelector(PoolSelector):
 def _own_kernel(posterior: PopulationPosterior) -> tuple[Composition, dict[str, float], float]:
     """Return the kernel of users' own functions, its values, and the variance of the noise.
 
-    Hyperparameters are at the posterior means of their coordinates, which few users don't inflate
-    as they do means of variances. With variances v and w and the covariance c of a level and a line
-    h(x) = (x - m) / s, level and line have the kernel
+    Hyperparameters are at the posterior means of their coordinates. With variances v and w and the
+    covariance c of a level and a line h(x) = (x - m) / s, level and line have the kernel
 
         v + 2 c h(x) + w h(x)^2 = (w / s^2) (x - m + s c / w)^2 + v - c^2 / w.
 
     Lines are independent of each other here, so with several lines the constant v is what is left
     after all of them, and at least a thousandth of its value.
     """
-    model, weights = posterior.model, posterior.weights
+    model, centre = posterior.model, posterior.centre()
     unit = model.target_sd**2
-    centre = {
-        h.name: h.natural(weights @ h.coordinates(posterior.draws[h.name]))
-        for h in model.hyperparameters
-    }
     every = scales(model.shared, model.personal, centre)
     covariance = every.personal @ every.personal.T * unit
     design, values = model.personal, {}

@@ -64,8 +64,9 @@ def test_what_is_searched_is_the_posterior(selector, text):
     assert plain == pytest.approx(density(drawn, x, y), abs=1e-8)
     shared = KnownPart(SharedFunction(), x / 20)
     found = log_density(one_data_set(SMALL, selector._scorer.table, x, y, shared), *kernel)
-    gram = composition_covariance(where.composition, named, x, x) + noise * np.eye(12)
-    without = multivariate_normal(None, gram).logpdf(y)
+    gram = composition_covariance(where.composition, named, x, x)
+    without = multivariate_normal(None, gram + noise * np.eye(12)).logpdf(y)
+    gram += noise * np.diag(shared.factors)
     expected = multivariate_normal(shared.mean, gram + shared.covariance).logpdf(y)
     assert found - plain == pytest.approx(expected - without, abs=1e-8)
 

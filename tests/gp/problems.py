@@ -12,7 +12,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 
-NOTHING = np.empty((0, 0))  # that users share
+NOTHING = np.empty((0, 0)), np.empty(0)  # that users share, and how the noise varies
 
 #: Of the pool LIN0, SE1, CONST, LIN1 x PER0.
 HYPERPARAMETERS = {
@@ -105,7 +105,7 @@ class Problem:
         """Weighted log likelihood, its gradient with respect to (active places, log noise)."""
         out = np.zeros(len(self.h) + 1) if out is None else out
         counts = np.zeros(2, dtype=np.int64)
-        total = weighted_gradient(*self.code, self.x, self.y, weights, NOTHING, out, counts)
+        total = weighted_gradient(*self.code, self.x, self.y, weights, *NOTHING, out, counts)
         return total, out[[*self.places, -1]]
 
     def moved(self, coordinate, by):

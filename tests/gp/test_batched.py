@@ -23,6 +23,7 @@ def test_every_composition_has_the_largest_of_its_likelihoods():
         where = Coordinates(POOL, Composition.parse(name))
         rivals.append((where, rng.normal(0, 0.5, (sets, len(where)))))
     part = SimpleNamespace(mean=rng.normal(size=12), covariance=np.full((12, 12), 0.3))
+    part.factors = np.linspace(0.5, 2.0, 12)
     for known in (part, None):
         alone = [[Objective(c, x, y, known=known).terms(v)[0] for v in vs] for c, vs in rivals]
         found = largest_likelihoods(rivals, x, y, 0.01, known)

@@ -39,8 +39,9 @@ def many(monkeypatch):
 
 @pytest.mark.parametrize("text", ["WHITE", "LIN0", "PER0 + SE0", "LIN0 x PER0 + SE0"])
 def test_lapack_agrees_with_the_compiled_loops(text):
-    """Catches an adjoint that counts the diagonal twice, or entries behind it once."""
+    """Catches an adjoint that counts the diagonal twice, entries behind it once, or no factors."""
     objective = problem(text)
+    objective.problem = objective.problem._replace(factors=np.linspace(0.5, 2.0, N))
     values = np.random.default_rng(1).normal(0, 0.4, len(objective.coordinates))
     gradient = np.empty(len(values))
     expected = evaluate(objective.problem, values, gradient)

@@ -29,7 +29,7 @@ def test_gradient_equals_finite_differences(text, prior):
 
 
 class Shared:
-    """A mean function of two features with a covariance of its own."""
+    """A mean function of two features with a covariance of its own, and noise that varies."""
 
     def mean(self, x):
         return x @ np.array([1.0, -0.5])
@@ -37,15 +37,19 @@ class Shared:
     def covariance(self, x, z):
         return 0.3 + 0.2 * x @ z.T
 
+    def noise_factors(self, x):
+        return np.exp(x[:, 1])
+
 
 def test_what_is_known_moves_the_targets_and_adds_its_covariance():
-    """Catches a shared mean that is added, and a covariance or known noise that is left out."""
+    """Catches a mean that is added; a covariance, known noise or noise's factors left out."""
     where, (x, y) = coordinates("LIN0 x SE1 + PER1"), data(0)
     own = np.linspace(0.0, 2.0, len(y))
     problem = Objective(where, x, y, known=KnownPart(Shared(), x, own))
     for values in scattered(problem, 3):
         named, noise = where.named(values)
-        gram = composition_covariance(where.composition, named, x, x) + noise * np.eye(20)
+        gram = composition_covariance(where.composition, named, x, x)
+        gram += noise * np.diag(np.exp(x[:, 1]))
         law = multivariate_normal(Shared().mean(x), gram + Shared().covariance(x, x) + np.diag(own))
         likelihood, density = problem.terms(values)
         assert likelihood == pytest.approx(law.logpdf(y), abs=1e-8)

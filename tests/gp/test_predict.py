@@ -91,6 +91,37 @@ def test_known_noise_is_that_of_each_target(points):
     assert KnownPart.of(None, x, np.zeros(12)) is None
 
 
+class Varying:
+    """What others say of a user: nothing but that the noise grows."""
+
+    def mean(self, x):
+        return np.zeros(len(x))
+
+    def covariance(self, x, z):
+        return np.zeros((len(x), len(z)))
+
+    def noise_factors(self, x):
+        return np.exp(x[:, 0])
+
+
+def test_noise_that_varies_is_that_of_each_target_and_of_new_ones(points):
+    """Catches factors that are left out, of the data or of new observations, or mixed up."""
+    x, y, x_new = points
+    where = Coordinates(POOL, Composition.parse(TEXT, 2))
+    problem = Objective(where, x, y, known=KnownPart.of(Varying(), x))
+    conditioned = Conditioned.of(problem, where.from_named(HYPERPARAMETERS, NOISE))
+    found = conditioned.predict(x_new, include_noise=True)
+    gram = sum(k(x, x) for k in PARTS.values()) + NOISE * np.diag(np.exp(x[:, 0]))
+    cross = sum(k(x_new, x) for k in PARTS.values())
+    prior = sum(k(x_new, x_new) for k in PARTS.values())
+    variance = np.diag(prior - cross @ np.linalg.solve(gram, cross.T))
+    np.testing.assert_allclose(found.mean, cross @ np.linalg.solve(gram, y), atol=1e-10)
+    np.testing.assert_allclose(found.sd**2, variance + NOISE * np.exp(x_new[:, 0]), atol=1e-10)
+    np.testing.assert_allclose(found.noise, NOISE * np.exp(x_new[:, 0]).mean())
+    some = found.at(np.array([4, 1]))
+    np.testing.assert_array_equal(some.noises[0], found.noises[0, [4, 1]])
+
+
 def test_white_predicts_the_prior(points):
     result = predicted(*points, text="WHITE")
     np.testing.assert_array_equal(result.mean, 0)

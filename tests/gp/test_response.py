@@ -37,7 +37,7 @@ def response(kind, means_sds):
     y = np.array(y, dtype=float)
     means, sds = np.repeat([means, np.sqrt(sds**2 - NOISES)], len(y), axis=1).reshape(2, 2, -1)
     sizes = None if size is None else np.full(len(y), size)
-    return Response(Mixture(WEIGHTS, means, sds), NOISES, family, sizes), y
+    return Response(Mixture(WEIGHTS, means, sds), NOISES[:, None], family, sizes), y
 
 
 def expectation(function, means_sds, points=()):
@@ -118,7 +118,7 @@ def test_crps_is_the_integral_that_defines_it(kind, means_sds):
         np.repeat(part[:, :1], len(t), axis=1) for part in (found.function.mean, found.function.sd)
     )
     sizes = None if found.sizes is None else np.full(len(t), found.sizes[0])
-    below = Response(Mixture(WEIGHTS, means, sds), NOISES, found.family, sizes).cdf(t)
+    below = Response(Mixture(WEIGHTS, means, sds), NOISES[:, None], found.family, sizes).cdf(t)
     for value, score in zip(y, found.crps(y), strict=True):
         if whole:
             expected = ((below - (t >= value)) ** 2).sum()
@@ -133,7 +133,7 @@ def test_counts_with_a_gamma_rate_are_about_negative_binomial():
     shape = 400.0
     noise = np.array([np.log1p(1 / shape)])
     g = Mixture(np.ones(1), np.array([[np.log(3.0) - noise[0] / 2] * 8]), np.full((1, 8), 1e-6))
-    found, y = Response(g, noise, Family("count")), np.arange(8.0)
+    found, y = Response(g, noise[:, None], Family("count")), np.arange(8.0)
     expected = nbinom(shape, shape / (shape + 3))
     np.testing.assert_allclose(found.log_density(y), expected.logpmf(y), atol=1e-4)
     np.testing.assert_allclose(found.cdf(y), expected.cdf(y), atol=1e-5)

@@ -11,6 +11,7 @@ from kem_pymc.kernels.base import (
 )
 from kem_pymc.kernels.library import ADD, MULTIPLY, SET, kernels
 from kem_pymc.kernels.pool import CandidatePool
+from tests.gp.problems import NOTHING
 
 # Written out again in NumPy, so that hyperparameters may be complex: the imaginary part of a
 # function at h + i s, divided by a tiny s, is its derivative to machine precision.
@@ -156,7 +157,7 @@ class TestRegistered:
         np.testing.assert_allclose(out[0], log_likelihood(2.0), rtol=1e-12)
 
         gradient = np.zeros(len(h) + 1)
-        total = weighted_gradient(*code, x, y, np.ones(5), np.empty((0, 0)), gradient, counts)
+        total = weighted_gradient(*code, x, y, np.ones(5), *NOTHING, gradient, counts)
         assert total == pytest.approx(out[0], rel=1e-12)
         slope = log_likelihood(2.0 * np.exp(1e-30j)).imag / 1e-30
         np.testing.assert_allclose(gradient[pool.layout.factor_hyper[1]], slope, rtol=1e-10)

@@ -15,6 +15,7 @@ from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.shared_functions import KnownByUser, shared_arrays
 from kem_pymc.population.fixed_mean import FixedMean
 from kem_pymc.population.shared_part import learn_shared
+from kem_pymc.population.variance_function import VarianceFunction
 from kem_pymc.runs.fingerprint import differences, fingerprint
 from kem_pymc.runs.sampling import sample
 from kem_pymc.sampler.moves.sweep import CUT
@@ -27,7 +28,14 @@ GRID = np.linspace(0, 3, 7)[:, None]
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
-    return EvolutionModel.from_cohort(cohort, pool, table, shared="additive", schedule=QUICK)
+    """A model of users who share a mean process and noise that varies."""
+    part = learn_shared(cohort, "additive", progress=False)
+    varying = VarianceFunction(cohort.features[0], np.array([0.0, 3.0]), np.log([0.5, 2.0]))
+    process, *without = (
+        replace(p, variance_function=varying) for p in (part.process, *part.without)
+    )
+    part = replace(part, process=process, without=without)
+    return EvolutionModel(cohort, pool, table, shared=part, schedule=QUICK)
 
 
 OPTIONS = {"draws": 4, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1, "progress": False}
@@ -62,6 +70,7 @@ def test_each_users_mean_is_that_of_all_others(model, cohort):
     fixed = model.engine.known_by_user
     for u, (user, x) in enumerate(zip(cohort.users, cohort.inputs, strict=True)):
         others = model.shared.without[u]
+        np.testing.assert_array_equal(fixed.factors[u, : len(x)], others.noise_factors(x))
         np.testing.assert_array_equal(fixed.mean[u, : len(x)], others.mean(x))
         np.testing.assert_array_equal(model.shared.function(user).mean(x), others.mean(x))
         np.testing.assert_allclose(
@@ -76,6 +85,7 @@ def test_posterior_and_file_carry_the_mean_process(evolutions, model, tmp_path):
         np.testing.assert_allclose(learned.shared.mean(GRID), expected.mean(GRID), atol=1e-10)
         found = learned.shared.covariance(GRID, GRID)
         np.testing.assert_allclose(found, expected.covariance(GRID, GRID), atol=1e-10)
+        np.testing.assert_allclose(learned.shared.noise_factors(GRID[[0, -1]]), [0.5, 2.0])
     assert evolutions.final.shared is None  # once is enough
 
 
@@ -83,6 +93,9 @@ def test_selections_predict_with_what_is_shared(evolutions, cohort):
     selection = KEMSelector(evolutions).select(cohort.inputs[0][:2], cohort.targets[0][:2])
     prediction = selection.predict(GRID)
     assert "shared" in prediction.components
+    low, high = selection.predict(GRID[[0, -1]], include_noise=True, single=True).noises[0]
+    assert high == pytest.approx(4 * low)
+    assert low == pytest.approx(0.5 * selection.noise_in_target_units)
     far = selection.predict(np.array([[3.0]]), single=True)
     assert far.sd[0] ** 2 <= evolutions.shared.covariance(GRID[-1:], GRID[-1:])[0, 0] + 50
 

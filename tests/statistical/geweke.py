@@ -61,13 +61,16 @@ Move = Callable[[CompiledModel, State, np.random.Generator], object]
 
 
 class SharedFunction:
-    """A mean function whose covariance has full rank and changes along the input."""
+    """A mean function whose covariance has full rank; it and the noise change along the input."""
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         return np.sin(2 * x[:, 0])
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         return (1 + x[:, 0])[:, None] * np.exp(-np.abs(x - z.T)) * (1 + z[:, 0])
+
+    def noise_factors(self, x: np.ndarray) -> np.ndarray:
+        return 0.2 + 2 * x[:, 0] ** 2
 
 
 class Setting(NamedTuple):

@@ -53,7 +53,7 @@ def problem_of(model, members, included, parent):
     active = np.flatnonzero(included)
     places = hyperparameter_places(layout, included)
     size = places.shape[0]
-    x, y, weights, starts, known = _data(model, members)
+    x, y, weights, starts, known, factors = _data(model, members)
     priors = model.priors
     prior = Prior(
         np.zeros(size + 1),
@@ -67,12 +67,14 @@ def problem_of(model, members, included, parent):
         priors.reference,
         True,
     )
-    return Problem(model.kernels, layout, active, places, x, y, weights, starts, known, prior)
+    return Problem(
+        model.kernels, layout, active, places, x, y, weights, starts, known, factors, prior
+    )
 
 
 @compiled
 def _data(model, members):
-    """Return points, targets, weights, starts and known covariances of members.
+    """Return points, targets, weights, starts, known covariances and noise's factors of members.
 
     Where datasets are prefixes of one another, all members of a user are combined into one data
     set, in which each point is weighted by the number of members that have it in their likelihood.
@@ -93,6 +95,7 @@ def _data(model, members):
     starts = np.zeros(np.sum(whole) + 1, dtype=np.int64)
     any_known = data.known.shape[0] > 0
     known = np.empty((points, data.known.shape[1]) if any_known else (0, 0))
+    factors = np.empty(points if data.factors.shape[0] > 0 else 0)
     for b, d in enumerate(np.flatnonzero(whole)):
         user, time_step, start = model.user[d], model.time_step[d], starts[b]
         n = data.ends[user, time_step]
@@ -100,6 +103,8 @@ def _data(model, members):
         y[start : start + n] = data.y[user, time_step, :n]
         if any_known:
             known[start : start + n] = data.known[user, :n]
+        if data.factors.shape[0] > 0:
+            factors[start : start + n] = data.factors[user, :n]
         weights[start : start + n] = 0.0 if data.nested else model.power
         if data.nested:
             for earlier in range(model.first_dataset[user], d + 1):
@@ -108,7 +113,7 @@ def _data(model, members):
                     end = data.ends[user, model.time_step[earlier]]
                     weights[start + begin : start + end] += model.power
         starts[b + 1] = start + n
-    return x, y, weights, starts, known
+    return x, y, weights, starts, known, factors
 
 
 @compiled
