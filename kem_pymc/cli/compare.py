@@ -16,11 +16,12 @@ EXAMPLE = (
 
 #: Explanation of the scores, for pages and screen.
 UNITS = (
-    "Scores are log predictive densities of the points of the next time step, averaged over "
-    "points, in nats per point; higher is better. They are those of the target itself, also where "
-    "--transform transforms it. A gain of 0.1 nats per point means that the predictive density of "
-    "a point is 1.1 times as large under KEM as under the other method. Intervals are 95 % "
-    "intervals over distinct users, after averaging each user's trials."
+    "Scores are log predictive densities, log probabilities of counts and classes, of the points "
+    "of the next time step, averaged over points, in nats per point; higher is better. They are "
+    "those of the target itself, also where --transform transforms it. A gain of 0.1 nats per "
+    "point means that the predictive density of a point is 1.1 times as large under KEM as under "
+    "the other method. Intervals are 95 % intervals over distinct users, after averaging each "
+    "user's trials."
 )
 
 
@@ -108,4 +109,5 @@ def compare(
         heading += chains_of(run_all(tasks, out, executor))
         evidence = Evidence(tasks, out, {study.name: study})
         for name, make in PAGES.items():
-            write_page(name, make(evidence), out, heading)
+            if (page := make(evidence)) is not None:
+                write_page(name, page, out, heading)

@@ -91,7 +91,6 @@ def select(
     from kem_pymc.cli.online import select_online
     from kem_pymc.cli.study import load_study
     from kem_pymc.cli.tables import Table
-    from kem_pymc.data.feature_distribution import check_missing
     from kem_pymc.evolutions.evolutions import Evolutions
     from kem_pymc.selection.horizon import points_ahead
     from kem_pymc.selection.kem import KEMSelector
@@ -135,9 +134,7 @@ def select(
         )
     coming = None
     if future is not None:
-        coming = table.future(future, learned.levels)
-        for inputs in coming.values():
-            check_missing(inputs, learned.distribution)
+        coming = table.future(future, learned.levels, learned.distribution)
     elif horizon is not None:
         coming = points_ahead(cohort, horizon, batch)
     priors = None if study_file is None else study_file.model.priors

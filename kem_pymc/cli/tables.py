@@ -17,6 +17,7 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.data.families import Family
 from kem_pymc.data.families import Name as FamilyName
+from kem_pymc.data.feature_distribution import FeatureDistribution, check_missing
 from kem_pymc.data.table import incomplete_rows
 from kem_pymc.errors import DataWarning, InputError
 
@@ -111,7 +112,12 @@ class Table(BaseModel, extra="forbid", frozen=True):
             screen.info(f"As a feature, {self.time} is the number of days{since}.")
         return cohort
 
-    def future(self, path: Path, levels: Mapping[str, Sequence[str]]) -> dict[Hashable, np.ndarray]:
+    def future(
+        self,
+        path: Path,
+        levels: Mapping[str, Sequence[str]],
+        distribution: FeatureDistribution | None = None,
+    ) -> dict[Hashable, np.ndarray]:
         """Read the inputs of users' future points, whose targets aren't known yet.
 
         Parameters
@@ -122,6 +128,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
             the time may be empty.
         levels : mapping of str to sequence of str
             Levels of the features that are categories.
+        distribution : FeatureDistribution, optional
+            Distribution of pilot users' features, without which no cell may be empty.
 
         Returns
         -------
@@ -170,6 +178,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
             if absent[:, d].any():  # filled for now, so that all else in the table is checked
                 filled = coming[name].astype(object).mask(absent[:, d], past[name].iloc[0])
                 coming[name] = filled.infer_objects()
+        places = [place(coming.index, k) for k in range(len(coming))]
+        check_missing(np.where(absent, np.nan, 0.0), distribution, places)
         # Future points are appended to the users' own, so both are converted in the same way.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)

@@ -1,4 +1,4 @@
-"""Pages on a comparison: log-likelihoods, verdicts, dropped features, and calibration."""
+"""Pages on a comparison: log-likelihoods, verdicts, dropped features, coverage, and classes."""
 
 from collections.abc import Callable
 
@@ -17,6 +17,7 @@ from kem_pymc.comparison.summaries import (
     gains,
     interval,
     plus_minus,
+    reliability,
     tidy,
     verdicts,
 )
@@ -30,7 +31,21 @@ OURS = "KEM"
 UNITS = (
     "Log-likelihoods are means over points, in nats. Targets are in units of the standard "
     "deviation of the pilot users' targets; with the priors `synthetic`, which the synthetic "
-    "studies use, they aren't scaled."
+    "studies use, or a family they aren't scaled. Those of counts and classes are log "
+    "probabilities."
+)
+
+#: What the CRPS is called where targets are classes.
+CLASS_SCORES = {"binary": "Brier score", "ordinal": "Ranked probability score"}
+
+#: Explanation of the page on classes, for readers.
+CLASSES = (
+    "All rows are divided into fifths by the probability that was predicted for a class. Where "
+    "predictions are calibrated, the share of rows in which the class occurred is about their mean "
+    "predicted probability. Intervals of shares are 95 % intervals, as wide as rows of the same "
+    "users are alike. Methods other than KEM are in the CSV file. The Brier score of a row is "
+    "(p - y)^2, p being the predicted probability of y = 1; the ranked probability score is the "
+    "sum over levels k of (P(y <= k) - [y <= k])^2. Both are on the page `calibration`."
 )
 
 LIMITS = "The axis may exclude the lowest tenth of the means; the table contains all."
@@ -84,16 +99,49 @@ def calibration_page(evidence: Evidence) -> Output:
     for level, cover in zip(LEVELS, covers, strict=True):
         title = f"Coverage of {level} % predictive intervals, per cent"
         tables[title] = step_table(evidence, cover, table, 0)
-    tables["CRPS (smaller is better)"] = step_table(evidence, "crps", table)
+    families = [s.cohort.family for s in evidence.studies.values() if s.cohort is not None]
+    names = {CLASS_SCORES.get(family.name, "CRPS") if family else "CRPS" for family in families}
+    score = names.pop() if len(names) == 1 else "CRPS"
+    tables[f"{score} (smaller is better)"] = step_table(evidence, "crps", table)
     return Output(tidy(table, *covers, "crps"), tables=tables)
 
 
+def classes_page(evidence: Evidence) -> Output | None:
+    """Return how often classes occurred, by their predicted probability; None without classes."""
+    if "classes" not in evidence.selections:
+        return None
+    rows = reliability(evidence.selections)
+    first = rows["level"].min()
+    if rows["level"].nunique() == 2:  # a second panel would be the first one's mirror image
+        rows = rows[rows["level"] != first]
+    own = rows[rows["method"] == OURS]
+    groups = own.groupby("level")
+    figure, axes = style.panels(len(groups), 2.5, 2.7)
+    style.close(figure)  # pyplot needn't keep it
+    tables = {}
+    for ax, (level, parts) in zip(axes, groups, strict=True):
+        draw_reliability(parts, ax)
+        ax.set_title(f"class {level}", fontsize="medium")
+        columns = {
+            "mean predicted probability": parts["predicted"].map("{:.2f}".format),
+            "share": parts["share"].map("{:.2f}".format),
+            "95 % interval": [
+                "" if low != low else f"{low:.2f} to {high:.2f}"
+                for low, high in zip(parts["low"], parts["high"], strict=True)
+            ],
+            **{name: parts[name] for name in ("rows", "users")},
+        }
+        tables[f"Class {level}, of {OURS}"] = pd.DataFrame(columns)
+    return Output(rows, figure, tables, [CLASSES])
+
+
 #: Pages by the names of their files.
-PAGES: dict[str, Callable[[Evidence], Output]] = {
+PAGES: dict[str, Callable[[Evidence], Output | None]] = {
     "log-likelihood": log_likelihood_page,
     "verdicts": verdicts_page,
     "features-dropped": dropped_page,
     "calibration": calibration_page,
+    "classes": classes_page,
 }
 
 
@@ -173,3 +221,14 @@ def draw_log_likelihood(table: pd.DataFrame, ax: Axes) -> None:
     means = table.groupby(["method", "time_step"])["log_likelihood"].mean()
     low, high = np.quantile(means, [0.1, 1])
     ax.set_ylim(low - 0.5 * (high - low) - 0.1, high + 0.3 * (high - low) + 0.1)
+
+
+def draw_reliability(parts: pd.DataFrame, ax: Axes) -> None:
+    """Draw shares of a class against its predicted probabilities, with intervals."""
+    errors = np.abs(parts[["low", "high"]].sub(parts["share"], axis=0)).to_numpy().T
+    ax.axline((0, 0), slope=1, color=style.FAINT, zorder=0)
+    look = style.line_styles([OURS])[OURS]
+    ax.errorbar(parts["predicted"], parts["share"], errors, linestyle="", markersize=5, **look)
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.set(xlabel="predicted probability", ylabel="share (95 % interval)")
+    style.tidy(ax)

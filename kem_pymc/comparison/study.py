@@ -1,7 +1,7 @@
 """Studies: users on whom methods are compared, dealt at random into pilot and test users."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from zlib import crc32
 
@@ -9,6 +9,7 @@ import numpy as np
 
 import kem_pymc.priors as prior_tables
 from kem_pymc.data.cohort import Cohort, Split
+from kem_pymc.data.families import Family
 from kem_pymc.data.transforms import Name
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
@@ -46,10 +47,18 @@ class Study:
     target: Literal["next", "truth"] = "next"
 
     def deal(self, trial: int, seed: int) -> Split:
-        """Return the pilot and test users of a trial: two random halves of the cohort."""
+        """Return the pilot and test users of a trial: two random halves of the cohort.
+
+        Parameters of a family are those of the pilot users, but its levels are those of all users.
+        """
         cohort, rng = self.cohort, self.generator(trial, seed, "users")
         assert cohort is not None
-        return until_features_vary(lambda: cohort.split(rng))
+        split = until_features_vary(lambda: cohort.split(rng))
+        if cohort.family is None:
+            return split
+        name, levels, pilot = cohort.family.name, cohort.family.support(), split.pilot
+        family = Family.learn(name, pilot.targets, pilot.sizes, levels=levels)
+        return Split(*(replace(part, family=family) for part in split))
 
     def candidates(self, pilot: Cohort) -> tuple[str, ...]:
         """Return the names of the candidates, which may depend on the pilot users."""

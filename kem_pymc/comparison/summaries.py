@@ -5,6 +5,7 @@ The unit of observation is a distinct user: the column ``person`` of a table of 
 first, so that one who is a test user in five trials isn't counted five times.
 """
 
+from ast import literal_eval
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,10 @@ MARGIN, STEP_MARGIN = 0.02, 0.05
 
 #: Smallest numbers of trials and of distinct test users for a verdict.
 LEAST_TRIALS, LEAST_USERS = 5, 6
+
+
+#: Parts of about as many rows, from small to large predicted probabilities of a class.
+PARTS = 5
 
 
 def interval(values: Sequence[float] | np.ndarray | pd.Series, level: float = LEVEL) -> float:
@@ -181,6 +186,73 @@ def verdict(gain: float, half: float, steps: pd.DataFrame, users: int, trials: i
     if low <= -MARGIN and high >= 0:
         return "undecided"
     return "ahead" if low > 0 else "not behind"
+
+
+def reliability(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how often classes occurred among rows for which similar probabilities were predicted.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Selections with a column ``person``, whose targets are classes.
+
+    Returns
+    -------
+    DataFrame
+        Columns study, method, level, part (a fifth of the rows, by predicted probability),
+        predicted (mean probability), share (of rows in which the class occurred), low and high (the
+        share's interval), rows, and users (number of users).
+    """
+    keys = ["study", "method", "level"]
+    points = pd.DataFrame(
+        [
+            (row.study, row.method, level, row.person, probability, float(seen == level))
+            for row in table.dropna(subset="classes").itertuples()
+            for level, probabilities in literal_eval(row.classes).items()
+            for probability, seen in zip(probabilities, literal_eval(row.observed), strict=True)
+        ],
+        columns=[*keys, "person", "predicted", "seen"],
+    )
+    inner = np.arange(1, PARTS) / PARTS
+    points["part"] = points.groupby(keys, sort=False)["predicted"].transform(
+        lambda p: np.searchsorted(np.quantile(p, inner), p)
+    )
+    groups = points.groupby([*keys, "part"], sort=False)
+    rows = groups.agg(
+        **{"predicted": ("predicted", "mean"), "share": ("seen", "mean")},
+        **{"rows": ("seen", "size"), "users": ("person", "nunique")},
+    )
+    ends = [share_interval(own["seen"], own["person"]) for _, own in groups]
+    rows[["low", "high"]] = ends
+    return rows.reset_index().sort_values(["study", "method", "level", "part"], kind="stable")
+
+
+def share_interval(seen: pd.Series, persons: pd.Series) -> tuple[float, float]:
+    """Return Wilson's interval for a share, of as many rows as independent ones would tell as much.
+
+    Parameters
+    ----------
+    seen : Series
+        One where a class occurred in a row, else zero.
+    persons : Series
+        Users of the rows, which are alike: the variance is that between totals of users. If there
+        is none, users count as rows.
+
+    Returns
+    -------
+    low, high : float
+        Student's t in place of the normal quantile makes up for few users; NaN for a single one.
+    """
+    share, n = seen.mean(), len(seen)
+    totals = (seen - share).groupby(persons).sum()
+    users = len(totals)
+    variance = totals.var() * users / n**2
+    effective = min(share * (1 - share) / variance, n) if variance > 0 else users
+    z = student.ppf(0.5 + LEVEL / 2, users - 1)
+    centre, spread = share + z**2 / effective / 2, share * (1 - share) / effective
+    half = z * np.sqrt(spread + (z / effective) ** 2 / 4)
+    low, high = (centre + np.array([-half, half])) / (1 + z**2 / effective)
+    return float(low), float(high)
 
 
 def tidy(table: pd.DataFrame, *values: str) -> pd.DataFrame:

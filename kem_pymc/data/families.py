@@ -130,6 +130,7 @@ class Family:
         targets: Sequence[npt.ArrayLike],
         sizes: Sequence[npt.ArrayLike] | None = None,
         users: Sequence[object] | None = None,
+        levels: npt.ArrayLike | None = None,
     ) -> Self:
         """Return a family with parameters estimated from pilot users.
 
@@ -148,6 +149,8 @@ class Family:
             Exposures of counts, or trials of binomials.
         users : sequence of labels, optional
             The users, for error messages.
+        levels : array_like, optional
+            Levels of ``ordinal`` that there are, by default those of the targets.
 
         Raises
         ------
@@ -156,7 +159,8 @@ class Family:
         """
         check_name(name)
         values = [filled(y) for y in targets]
-        family = cls(name, _provisional(name, np.concatenate(values)))
+        there = np.concatenate(values) if levels is None else np.asarray(levels)
+        family = cls(name, _provisional(name, there))
         each = [None] * len(values) if sizes is None else sizes
         whose = [""] * len(values) if users is None else [f" of user {user}" for user in users]
         for y, size, origin in zip(values, each, whose, strict=True):

@@ -7,7 +7,7 @@ pilot rows: the general location model (Olkin and Tate 1961) of scores. Without 
 Gaussian copula. Users count equally, however many rows they have.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -268,8 +268,17 @@ def _scores(features: tuple[str, ...], margins: Mapping[str, Margin], x: np.ndar
     return np.column_stack(columns) if columns else np.empty((len(x), 0))
 
 
-def check_missing(x: np.ndarray, distribution: FeatureDistribution | None) -> None:
+def check_missing(
+    x: np.ndarray, distribution: FeatureDistribution | None, rows: Sequence[str] | None = None
+) -> None:
     """Check that what is missing (NaN) in inputs (m, D) has a known distribution.
+
+    Parameters
+    ----------
+    x : ndarray, shape (m, D)
+    distribution : FeatureDistribution or None
+    rows : sequence of str, length m, optional
+        What the rows are called in messages, by default "row 0" and so on.
 
     Raises
     ------
@@ -279,16 +288,17 @@ def check_missing(x: np.ndarray, distribution: FeatureDistribution | None) -> No
     missing = np.isnan(x)
     if not missing.any():
         return
-    row = int(missing.any(axis=1).argmax())
+    rows = [f"row {k}" for k in range(len(x))] if rows is None else rows
     if distribution is None:
         raise InputError(
-            f"The inputs have a missing value in row {row}, and the distribution of features "
-            "isn't known. Give the value; or learn the evolutions again, with "
-            "Evolutions.from_posterior, which learns it if there are features besides the time."
+            f"The inputs have a missing value in {rows[missing.any(axis=1).argmax()]}, and the "
+            "distribution of features isn't known. Give the value; or learn the evolutions again, "
+            "with kem fit or Evolutions.from_posterior, which learns it if there are features "
+            "besides the time."
         )
     time = missing[:, [name == distribution.time for name in distribution.features]].any(axis=1)
     if time.any():
         raise InputError(
-            f"The time, {distribution.time}, is missing in row {time.argmax()} of the inputs. Fill "
-            "it in: only other features may be missing."
+            f"The time, {distribution.time}, is missing in {rows[time.argmax()]} of the inputs. "
+            "Fill it in: only other features may be missing."
         )

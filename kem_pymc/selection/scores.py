@@ -10,6 +10,7 @@ from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.prediction import Prediction
+from kem_pymc.gp.response import Response
 from kem_pymc.selection.online import Trajectories
 from kem_pymc.selection.selection import Selection
 
@@ -42,9 +43,10 @@ def scores(
         One row per user and time step. The columns are ``user`` and ``time_step`` (from 0);
         predictive scores as means over the points, in units of scaled targets (``log_likelihood``,
         ``crps``, ``rmse``, and coverage of central intervals ``cover50``, ``cover80``,
-        ``cover95``); and properties of the selection: ``points``, ``composition``, ``size``,
-        ``features``, ``noise``, ``considered``, ``seconds``, and ``dropped``, the number of
-        features that the previous selection used and this one doesn't.
+        ``cover95``); ``observed`` and ``classes`` if targets are classes, see
+        :func:`predictive_scores`; and properties of the selection: ``points``, ``composition``,
+        ``size``, ``features``, ``noise``, ``considered``, ``seconds``, and ``dropped``, the number
+        of features that the previous selection used and this one doesn't.
 
     Raises
     ------
@@ -112,7 +114,7 @@ def predictive_scores(
     single: bool = False,
     unit: float | None = None,
     **given: Any,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Score predictions of new points, in units of scaled targets.
 
     Parameters
@@ -131,15 +133,21 @@ def predictive_scores(
     Returns
     -------
     dict
-        Means over the points: ``log_likelihood``, ``crps`` (smaller is better), ``rmse`` (the root
-        of the mean squared error), and ``cover50``, ``cover80`` and ``cover95``, the fractions of
-        points inside central predictive intervals.
+        Means over the points: ``log_likelihood``, ``crps`` (smaller is better; the Brier score of
+        ``binary`` targets, the ranked probability score of ``ordinal`` ones), ``rmse`` (the root of
+        the mean squared error), and ``cover50``, ``cover80`` and ``cover95``, the fractions of
+        points inside central predictive intervals. With these two families also ``observed``, the
+        targets, and ``classes``, the predicted probabilities of each class.
     """
     prediction = selection.predict(x, include_noise=True, single=single, **given)
     unit = selection.scaling.target_unit if unit is None else unit
     observation = prediction.observation
     density = observation.log_density(y) + math.log(unit)
     before, until = below_and_at(prediction, y)
+    classes: dict[str, Any] = {}
+    if isinstance(observation, Response) and observation.family.name in ("binary", "ordinal"):
+        each = zip(observation.family.levels, observation.probabilities().T.tolist(), strict=True)
+        classes = {"observed": y.tolist(), "classes": {int(k): p for k, p in each}}
     return {
         "log_likelihood": float(np.mean(density)),
         "crps": float(np.mean(observation.crps(y))) / unit,
@@ -148,6 +156,7 @@ def predictive_scores(
             f"cover{p}": float(np.mean((until >= 0.5 - p / 200) & (before <= 0.5 + p / 200)))
             for p in LEVELS
         },
+        **classes,
     }
 
 

@@ -126,7 +126,7 @@ class Selection(Displayed):
 
     @property
     def noise(self) -> float:
-        """The noise variance, in scaled units."""
+        """The noise variance, in scaled units; where it varies, the one that factors multiply."""
         return self.considered[0].noise
 
     @property

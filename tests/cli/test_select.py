@@ -123,7 +123,7 @@ def test_empty_cells_are_refused_before_the_work_without_a_distribution(
     replace(Evolutions.load(evolutions), distribution=None).save(old)
     coming = table(users=1).tail(1).assign(id=7, mood=None)
     text = refused(run(*select(*future(tmp_path, coming), learned=old)))
-    assert "missing value in row 0" in text
+    assert "missing value in line 2 of tomorrow.csv" in text
     assert "learn the evolutions again" in text
     assert not (tmp_path / "s.csv").exists()
 

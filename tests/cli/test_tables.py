@@ -7,6 +7,7 @@ import pytest
 from kem_pymc.cli.tables import Table
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.datasets import data_home
+from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.errors import DataWarning
 from tests.cli.conftest import COLUMNS, refused, run, table
 from tests.data_home import needs
@@ -85,6 +86,24 @@ def test_days_to_come_count_from_a_users_first_row(tmp_path):
     again = Table(data=tmp_path / "t.csv", **names, missing="drop")
     found = again.future(tmp_path / "tomorrow.csv", {})
     assert {label: x.tolist() for label, x in found.items()} == {"1": [[14]], "2": [[5], [27]]}
+
+
+def test_an_empty_cell_to_come_is_named_by_its_line(tmp_path):
+    """Of the file, also where other users' rows come before it."""
+    names = {"user": "id", "time": "day", "target": "steps", "features": ["day", "mood"]}
+    data = {"id": [1, 1, 2, 2], "day": [0, 1, 0, 1], "mood": [0.1, 0.2, 0.3, 0.5], "steps": 5.0}
+    pd.DataFrame(data).to_csv(tmp_path / "t.csv", index=False)
+    coming = pd.DataFrame({"id": [2, 1, 2], "day": [2, 2, 3], "mood": [0.4, 0.4, None]})
+    coming.to_csv(tmp_path / "tomorrow.csv", index=False)
+    own = Table(data=tmp_path / "t.csv", **names)
+    refused_call(
+        lambda: own.future(tmp_path / "tomorrow.csv", {}),
+        "missing value in line 4 of tomorrow.csv",
+        "kem fit",
+    )
+    learned = FeatureDistribution.learn(own.cohort({}))
+    found = own.future(tmp_path / "tomorrow.csv", {}, learned)
+    assert np.isnan(found[2]).tolist() == [[False, False], [False, True]]
 
 
 @pytest.mark.parametrize(

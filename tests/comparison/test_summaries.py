@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from scipy.stats import ttest_1samp
+from sklearn.calibration import calibration_curve
 
 from kem_pymc.comparison.summaries import (
     LEAST_TRIALS,
@@ -12,6 +14,8 @@ from kem_pymc.comparison.summaries import (
     gains,
     interval,
     plus_minus,
+    reliability,
+    share_interval,
     tidy,
     verdict,
     verdicts,
@@ -130,6 +134,46 @@ def test_text():
     assert plus_minus(-0.004, 0.5) == "0.00 ± 0.50"
     assert plus_minus(1.234, float("nan")) == "1.23"
     assert plus_minus(float("nan"), 1.0) == ""
+
+
+class TestClasses:
+    def test_shares_are_scikit_learns(self):
+        """Of all points of a class, in fifths; rows without a next batch are left out."""
+        rng = np.random.default_rng(2)
+        p = rng.uniform(size=(60, 3)).round(3)
+        y = (rng.uniform(size=p.shape) < p) + 4.0
+        frame = pd.DataFrame({"study": "s", "method": "KEM", "person": np.arange(60) % 20})
+        frame["observed"] = [str(each) for each in y.tolist()]
+        frame["classes"] = [str({4: (1 - each).tolist(), 5: each.tolist()}) for each in p]
+        last = frame.iloc[:5].assign(observed=np.nan, classes=np.nan)
+        found = reliability(pd.concat([frame, last]))
+        assert found["rows"].sum() == 2 * p.size
+        for level, each in ((4, 1 - p), (5, p)):
+            own = found[found["level"] == level]
+            share, predicted = calibration_curve(
+                y.ravel() == level, each.ravel(), n_bins=5, strategy="quantile"
+            )
+            np.testing.assert_allclose(own["share"], share)
+            np.testing.assert_allclose(own["predicted"], predicted)
+        alike = frame.assign(classes=str({5: [0.5] * 3}))  # all the same: one part
+        assert len(reliability(alike)) == 1
+
+    @pytest.mark.parametrize(("sd", "centre"), [(0.0, -1.5), (1.5, 0.0), (1.5, -4.0)])
+    def test_intervals_cover_where_rows_of_users_are_alike(self, sd, centre):
+        """600 tables of 20 users; fails where rows are counted as independent."""
+        rng = np.random.default_rng(1)
+        truth = expit(centre + sd * rng.normal(size=100_000)).mean()
+        covered = []
+        for _ in range(600):
+            own = expit(centre + sd * rng.normal(size=20))
+            person = np.repeat(np.arange(20), rng.integers(2, 9, 20))
+            seen = (rng.uniform(size=len(person)) < own[person]).astype(float)
+            low, high = share_interval(pd.Series(seen), pd.Series(person))
+            covered.append(low <= truth <= high)
+        assert 0.93 <= np.mean(covered) <= 0.99
+
+    def test_a_single_user_has_no_interval(self):
+        assert np.isnan(share_interval(pd.Series([0.0, 1.0]), pd.Series([1, 1]))).all()
 
 
 TRIALS, USERS = 6, 20

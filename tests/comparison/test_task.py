@@ -17,6 +17,7 @@ from kem_pymc.comparison.stored import ONLOOKERS, code, run_tasks
 from kem_pymc.comparison.study import SPLITS, Study
 from kem_pymc.comparison.task import FULL, QUICK, Scale, r_hats, scored, tasks_of
 from kem_pymc.data.cohort import Cohort, Split
+from kem_pymc.data.families import Family
 from tests.tiny_study import make_cohort
 
 SCALE = Scale({"cut": Sampling(1, 5, 5)})
@@ -238,7 +239,7 @@ def test_quick_is_little():
     assert first.scale.sampling["cut"].draws < FULL.sampling["cut"].draws
 
 
-@pytest.mark.parametrize("name", list(PAGES))
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "classes"])
 def test_pages(tasks, done, name, tmp_path):
     """Each has values in long form, and a text with all its tables."""
     output = PAGES[name](Evidence(tasks, done, {"table": STUDY}))
@@ -250,6 +251,27 @@ def test_pages(tasks, done, name, tmp_path):
     assert text.startswith(f"# {name}\n\nWhat was run.")
     assert (output.figure is None) == (f"{name}.png" not in text)
     assert all(f"## {title}" in text for title in output.tables)
+
+
+def test_classes_have_a_page_of_their_own(tmp_path):
+    """From the table to the picture; parameters of the family are those of pilot users only."""
+    cohort = make_cohort(((1, 2, 4),) * 8)
+    high = tuple((y > 0).astype(float) for y in cohort.targets)
+    family = Family.learn("binary", high)
+    study = replace(STUDY, cohort=replace(cohort, targets=high, family=family))
+    pilot, test = study.deal(0, 0)
+    assert pilot.family == test.family == Family.learn("binary", pilot.targets) != family
+    levels = Family.learn("ordinal", high[:4], levels=[0, 2])
+    assert levels.support() == (0, 2)
+    (own,) = tasks_of(study, {"KEM": METHODS["Pooled GP"]}, 1, SCALE)
+    run_tasks([own], tmp_path, Serial())
+    evidence = Evidence([own], tmp_path, {"table": study})
+    page = PAGES["classes"](evidence)
+    assert set(page.tidy["level"]) == {1}
+    assert page.tidy["rows"].sum() == 4 * (1 + 2)
+    assert list(page.tables) == ["Class 1, of KEM"]
+    assert len(page.figure.axes) == 1
+    assert "Brier score (smaller is better)" in PAGES["calibration"](evidence).tables
 
 
 def test_markdown(tmp_path):

@@ -1,14 +1,19 @@
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.metrics import brier_score_loss
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.datasets.simulate import synthetic
+from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.transforms import Transform
+from kem_pymc.gp.mixture import Mixture
+from kem_pymc.gp.prediction import Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.online import select_online
@@ -107,3 +112,28 @@ class TestScores:
         refused(lambda: scores(trajectories, replace(cohort, truth=None), target="truth"), "truth")
         short = cohort.truncate(1)
         refused(lambda: scores(select_online(ARDSelector(1), short), short), "second time step")
+
+
+@pytest.mark.parametrize(("name", "cuts"), [("binary", ()), ("ordinal", (1.0, -1.0, 0.2, 1.5))])
+def test_scores_of_classes(name, cuts):
+    """The CRPS is the Brier score of scikit-learn, or the ranked probability score by hand."""
+    rng = np.random.default_rng(5)
+    family = Family(name, cuts)
+    scaling = Scaling(np.zeros(1), np.ones(1), 0.0, 2.0, family=family)
+    function = Mixture(np.array([0.3, 0.7]), rng.normal(size=(2, 40)), np.full((2, 40), 0.8))
+    prediction = Prediction(function, np.array([0.5, 0.1]), family=family, include_noise=True)
+    made = SimpleNamespace(scaling=scaling, predict=lambda *_, **__: prediction)
+    levels = family.levels
+    y = rng.choice(levels, 40)
+    found = predictive_scores(made, np.zeros((40, 1)), y)
+    p = np.array([found["classes"][level] for level in levels]).T
+    g = function.mean + np.sqrt(0.64 + np.array([[0.5], [0.1]])) * rng.normal(size=(20_000, 2, 40))
+    for level, column in zip(levels, p.T, strict=True):
+        each = np.exp(family.log_density(np.full(40, level), g)).mean(axis=0)
+        np.testing.assert_allclose(column, [0.3, 0.7] @ each, atol=0.01)
+    assert found["observed"] == y.tolist()
+    if name == "binary":
+        assert found["crps"] == pytest.approx(brier_score_loss(y, p[:, 1]), abs=1e-5)
+    else:
+        below = (y[:, None] <= levels) - p.cumsum(axis=1)
+        assert found["crps"] == pytest.approx((below**2).sum(axis=1).mean(), abs=1e-5)
