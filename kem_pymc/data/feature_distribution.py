@@ -292,9 +292,9 @@ def check_missing(
     if distribution is None:
         raise InputError(
             f"The inputs have a missing value in {rows[int(missing.any(axis=1).argmax())]}, and "
-            "the distribution of features isn't known. Give the value; or learn the evolutions again, "
-            "with kem fit or Evolutions.from_posterior, which learns it if there are features "
-            "besides the time."
+            "the distribution of features isn't known. Give the value; or learn the evolutions "
+            "again, with kem fit or Evolutions.from_posterior, which learns it if there are "
+            "features besides the time."
         )
     time = missing[:, [name == distribution.time for name in distribution.features]].any(axis=1)
     if time.any():

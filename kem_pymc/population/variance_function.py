@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
+from scipy.special import ndtri
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
@@ -24,9 +25,9 @@ MEAN = "the mean"
 #: Prior sd of the change of the log variance per standard deviation of the ranks, or of a level.
 SPREAD = 1.0
 
-#: Gain in nats, and in standard errors over users, of the log density of users who are left out,
-#: up to which the noise has the same variance everywhere.
-GAIN, ERRORS = 2.0, 1.5
+#: Gain in nats of the log density of users who are left out, up to which the noise has the same
+#: variance everywhere, and probability that the largest gain by chance is significant.
+GAIN, CHANCE = 2.0, 0.1
 
 #: Largest number of values of a number between which log f is interpolated.
 VALUES = 33
@@ -181,23 +182,25 @@ def choose(rows: Sequence[UserRows], candidates: Iterable[Candidate]) -> Varianc
 
     A gain is that of the log density of each user's targets given all other users', from whom the
     weights of the columns are learned, too: by one Newton step from those learned from all users.
+    It has to be significant, given its standard error over users and the number of candidates
+    (Bonferroni).
     """
     ends = np.cumsum([len(own.error) for own in rows])
     _, constant = _learned(rows, np.ones((ends[-1], 1)))
-    found, most = None, 0.0
-    for name, values, labels in candidates:
-        kept, columns = Candidate(name, values, labels).columns()
-        if len(kept) < 2:
-            continue
+    found, most = None, GAIN
+    every = [(one, *one.columns()) for one in candidates]
+    tried = [one for one in every if len(one[1]) > 1]
+    errors = ndtri(1 - CHANCE / max(len(tried), 1))
+    for (name, values, labels), kept, columns in tried:
         places = np.abs(values[:, None] - kept).argmin(axis=1)
-        every = columns[places]
+        each = columns[places]
         if not labels:
-            every = np.interp(values, kept, columns[:, 0])[:, None]
-        weights, left_out = _learned(rows, np.column_stack([np.ones(ends[-1]), every]))
+            each = np.interp(values, kept, columns[:, 0])[:, None]
+        weights, left_out = _learned(rows, np.column_stack([np.ones(ends[-1]), each]))
         gains = left_out - constant
         total = float(gains.sum())
-        if total > max(GAIN, most, ERRORS * gains.std() * np.sqrt(len(gains))):
-            most, log_mean = total, np.log(np.exp(every @ weights[1:]).mean())
+        if total > max(most, errors * gains.std() * np.sqrt(len(gains))):
+            most, log_mean = total, np.log(np.exp(each @ weights[1:]).mean())
             found = VarianceFunction(name, kept, columns @ weights[1:] - log_mean, labels)
     return found
 
