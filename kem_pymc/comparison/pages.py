@@ -35,6 +35,11 @@ UNITS = (
     "probabilities."
 )
 
+WHOLE = (
+    "Ends of intervals of counts and classes are whole numbers, and belong to them: coverage is "
+    "more than the probability, and of yes or no nearly always all."
+)
+
 #: What the CRPS is called where targets are classes.
 CLASS_SCORES = {"binary": "Brier score", "ordinal": "Ranked probability score"}
 
@@ -103,7 +108,8 @@ def calibration_page(evidence: Evidence) -> Output:
     names = {CLASS_SCORES.get(family.name, "CRPS") if family else "CRPS" for family in families}
     score = names.pop() if len(names) == 1 else "CRPS"
     tables[f"{score} (smaller is better)"] = step_table(evidence, "crps", table)
-    return Output(tidy(table, *covers, "crps"), tables=tables)
+    whole = any(family is not None and family.discrete for family in families)
+    return Output(tidy(table, *covers, "crps"), tables=tables, notes=[WHOLE] * whole)
 
 
 def classes_page(evidence: Evidence) -> Output | None:

@@ -290,11 +290,12 @@ def check_missing(
         return
     rows = [f"row {k}" for k in range(len(x))] if rows is None else rows
     if distribution is None:
+        first = int(missing.any(axis=1).argmax())
         raise InputError(
-            f"The inputs have a missing value in {rows[int(missing.any(axis=1).argmax())]}, and "
-            "the distribution of features isn't known. Give the value; or learn the evolutions "
-            "again, with kem fit or Evolutions.from_posterior, which learns it if there are "
-            "features besides the time."
+            f"The inputs have a missing value in {rows[first]}, and the distribution of features "
+            "isn't known. Give the value; or learn the evolutions again, "
+            "with kem fit or Evolutions.from_posterior, which learns it if there are features "
+            "besides the time."
         )
     time = missing[:, [name == distribution.time for name in distribution.features]].any(axis=1)
     if time.any():

@@ -299,7 +299,8 @@ class PopulationPosterior:
 
         What users' own levels, lines and curves have in common isn't identified separately from
         what users share, and counts as shared. Noise is that which is learned and, on average over
-        the observed rows, that which is known.
+        the observed rows, that which is known. If the cohort has a family, shares are those of
+        latent values, by whose noise targets vary more than the family alone has it.
 
         Returns
         -------

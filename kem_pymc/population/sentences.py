@@ -52,7 +52,8 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
             if f"{feature}:{group}" in [term.name for term in model.shared.terms]:
                 every = posterior.slopes(feature, by=group).itertuples()
                 slopes = (f"with {group} {row.group} by {_change(row, model)}" for row in every)
-                yield f"Per unit of {feature}, {model.mean_label} changes {', '.join(slopes)}."
+                name = f"the {model.mean_label}" if model.own_scale else model.mean_label
+                yield f"Per unit of {feature}, {name} changes {', '.join(slopes)}."
     table = posterior.variance_shares().sort_values("share", ascending=False)
     shares = [
         f"{name} {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
@@ -60,11 +61,14 @@ def _sentences(posterior: PopulationPosterior, groups: Sequence[str]) -> Iterato
         if share >= LEAST
     ]
     less = "; the estimates of the others are below 1 %" if len(shares) < len(table) else ""
-    known = "; noise includes that which is known, on average over the observed rows"
-    latent = "" if model.original.family is None else "; these are shares of latent values"
+    beside = ""
+    if model.own_scale:
+        beside = "; targets vary around these latent values besides, as their family has it"
+    elif model.has_known_noise:
+        beside = "; noise includes that which is known, on average over the observed rows"
     yield (
         f"Of the variance of {cohort.target} that the model expects over all users: "
-        f"{', '.join(shares)}{less}{known if model.has_known_noise else ''}{latent}."
+        f"{', '.join(shares)}{less}{beside}."
     )
     for row in posterior.correlations().itertuples():
         ends = f"{row.low_95:.2f} to {row.high_95:.2f}"

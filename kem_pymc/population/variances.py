@@ -30,7 +30,8 @@ def variances(
     functions have expected variances: of users' means (``"personal level"``), of lines in time
     within users (``"personal line"``) and of the rest within users (``"personal curve"``). Noise
     has the rest: the variance that is learned, and the mean of the known variances of the observed
-    rows, if there are any.
+    rows, if there are any. Those of a family's pseudo-observations aren't variances of latent
+    values, and are left out.
 
     What was subtracted in the direction of the estimate comes second, for lines and contrasts: ends
     of intervals are quantiles of draws without it. The square of a normal estimate m with sd s is
@@ -76,7 +77,8 @@ def variances(
             lengthwise[term.name] = 2 * along / square / n
         out[term.name] = variance / n
     out |= _personal(model, every.personal @ every.personal.mT)
-    out[NOISE] = (every.noise**2 + np.concatenate(model.known_noise).mean()) * (1 - 1 / n)
+    known = 0.0 if model.own_scale else np.concatenate(model.known_noise).mean()
+    out[NOISE] = (every.noise**2 + known) * (1 - 1 / n)
     return out, lengthwise
 
 

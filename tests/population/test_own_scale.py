@@ -64,6 +64,18 @@ def test_means_over_latent_values_are_those_of_quadrature(name, mean, variance):
     assert family.averaged(mean, variance) == pytest.approx(expected, rel=1e-8)
 
 
+def test_shares_are_of_latent_values(targets):
+    """The variance of yes or no, which stands in pseudo-observations, is in none of them."""
+    posterior = posterior_of(targets["binary"], "binary")
+    table, n = posterior.variance_shares().set_index("component"), len(ROWS)
+    noise = 0.5 * posterior.model.target_sd * np.sqrt(1 - 1 / n)
+    assert table.loc["noise", "sd"] == pytest.approx(noise)
+    text = " ".join(sentences(posterior, ["arm"]))
+    assert "log odds of y that the model expects" in text
+    assert "targets vary around these latent values besides" in text
+    assert "noise includes" not in text
+
+
 @pytest.fixture(scope="module", params=["count", "binary", "ordinal", "positive"])
 def answered(targets, request):
     """A posterior given variances, and simulated answers to questions.
