@@ -115,6 +115,12 @@ def _hint(annotation: Any, function: FunctionType) -> Any:
         return Any
 
 
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the class of a type hint and the hints of its parts."""
+    return get_origin(hint) or hint, get_args(hint)
+
+
 def _suits(value: Any, hint: Any) -> bool:
     """Return whether a value is of the kind of a type hint."""
     if isinstance(hint, TypeAliasType):
@@ -122,7 +128,7 @@ def _suits(value: Any, hint: Any) -> bool:
             return _suits(value, hint.__value__)
         except NameError:  # of a class that is imported for type checkers only
             return True
-    kind, parts = get_origin(hint) or hint, get_args(hint)
+    kind, parts = _parts(hint)
     if kind in (Union, UnionType):
         return any(_suits(value, part) for part in parts)
     if kind is Literal:
@@ -173,7 +179,7 @@ WORDS |= {bool: "True or False", None: "None", NoneType: "None", Callable: "a fu
 def _in_words(hint: Any) -> str:
     if isinstance(hint, TypeAliasType):
         return _in_words(hint.__value__)
-    kind, parts = get_origin(hint) or hint, get_args(hint)
+    kind, parts = _parts(hint)
     if kind in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_in_words, parts)))
     if kind is Literal:

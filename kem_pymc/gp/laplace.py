@@ -66,6 +66,10 @@ class Laplace:
         """Return steps (s, d) from the optimum, given standard normal ones along the axes."""
         return (normal / np.sqrt(self.curvatures)) @ self.vectors.T
 
+    def squares(self, steps: np.ndarray) -> np.ndarray:
+        """Return squared lengths (s,) of steps (s, d) from the optimum, in sds."""
+        return (steps @ self.vectors) ** 2 @ self.curvatures
+
     @property
     def log_volume(self) -> float:
         """Log integral of the density over that at the optimum: d/2 log 2 pi - 1/2 log |A|."""

@@ -10,6 +10,7 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.likelihood import add_upper, factorise
+from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Component, Prediction
@@ -108,7 +109,8 @@ class Conditioned:
         mean = mean + means.sum(axis=0)
         whole += white.sum(axis=0)
         variance = variance + priors.sum(axis=0) - np.einsum("ij,ij->i", whole, whole)
-        return Prediction.of(mean, _root(variance), noise, components, include_noise)
+        function = Mixture(np.ones(1), mean[None], _root(variance)[None])
+        return Prediction(function, noise[None], components, include_noise)
 
 
 def _root(variance: np.ndarray) -> np.ndarray:

@@ -274,15 +274,25 @@ class Selection(Displayed):
         """Return a kernel conditioned on the data. Its Cholesky factor is cached."""
         key = part.place, part.number
         if key not in self._conditioned:
-            coordinates = Coordinates(self.pool, self.considered[part.place].composition)
-            sites, y, noise = self.considered[part.place].sites, self.y, self.known_noise
-            if sites is not None:
-                y, noise = sites.targets, sites.noise
-            known = KnownPart.of(self.shared, self.x, noise)
-            objective = Objective(coordinates, self.x, y, known=known)
-            values = coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
+            if part.place not in self._objectives:
+                self._objectives[part.place] = self._objective(self.considered[part.place])
+            objective = self._objectives[part.place]
+            values = objective.coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
             self._conditioned[key] = Conditioned.of(objective, values)
         return self._conditioned[key]
+
+    @cached_property
+    def _objectives(self) -> dict[int, Objective]:
+        """Objectives of considered rows, without a prior: all draws of a row have the same."""
+        return {}
+
+    def _objective(self, row: ScoredKernel) -> Objective:
+        """Return the objective of a considered row, without a prior."""
+        y, noise = self.y, self.known_noise
+        if row.sites is not None:
+            y, noise = row.sites.targets, row.sites.noise
+        known = KnownPart.of(self.shared, self.x, noise)
+        return Objective(Coordinates(self.pool, row.composition), self.x, y, known=known)
 
     @property
     def components(self) -> dict[str, GaussianProcess]:
