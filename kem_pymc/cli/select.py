@@ -154,8 +154,7 @@ def select(
         ]
         folders.write_table(pd.DataFrame(rows), file)
         if beside is not None:
-            reaches = [s.reaches for path in trajectories.values() for s in path]
-            sure = None not in reaches
+            sure = selector.calibration is not None
             points = predicted(trajectories, cohort, coming, horizon or 1, calibrated=sure)
             folders.write_table(points, beside)
     screen.paths(trajectories, learned.features)
@@ -164,7 +163,10 @@ def select(
     screen.info(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
     if predictions is not None:
         screen.info(f"Predictions are in {predictions}")
-        _print_price([reach for reach in reaches if reach is not None])
+        uncalibrated = (
+            "Intervals aren't calibrated: the evolutions weren't, or not for these options."
+        )
+        screen.info(f"{selector.calibration}." if sure else uncalibrated)
 
 
 def _print_remarks(trajectories: "Trajectories", out: Path) -> None:
@@ -183,14 +185,3 @@ def _print_remarks(trajectories: "Trajectories", out: Path) -> None:
             f"{sum(map(bool, messages))} of {len(messages)} selections keep the previous kernel, "
             f"because no pilot user had it. They are marked in the column message of {out}."
         )
-
-
-def _print_price(reaches: list[tuple[float, ...]]) -> None:
-    """Print whether intervals are calibrated, and how much wider they are for that."""
-    from kem_pymc.gp.calibration import price
-
-    if reaches:
-        text = f"95 % intervals are calibrated: {price(reaches)} than uncalibrated ones."
-    else:
-        text = "Intervals aren't calibrated: the evolutions weren't, or not for these options."
-    screen.info(text)

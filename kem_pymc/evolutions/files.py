@@ -229,23 +229,18 @@ class _Study(_Strict):
 
 
 class _Calibration(_Strict):
-    points: Annotated[list[Annotated[int, Field(ge=1, le=MEMBERS)]], Field(min_length=1)]
-    reaches: list[list[Annotated[int | float, Field(ge=0, le=FURTHEST)]]]
+    reaches: list[Annotated[int | float, Field(ge=0, le=FURTHEST)]]
     users: Annotated[int, Field(ge=1, le=MEMBERS)]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.points != sorted(set(self.points)):
-            raise ValueError("has to contain increasing numbers of points")
-        if [len(reach) for reach in self.reaches] != [len(LEVELS)] * len(self.points):
-            raise ValueError(f"has to contain {len(LEVELS)} reaches for each number of points")
-        if any(reach != sorted(reach) for reach in self.reaches):
-            raise ValueError("has to contain reaches that increase with the level")
+        if len(self.reaches) != len(LEVELS) or self.reaches != sorted(self.reaches):
+            raise ValueError(f"has to contain {len(LEVELS)} reaches that increase with the level")
         return self
 
     def calibration(self) -> Calibration:
         """Return the calibration."""
-        return Calibration(tuple(self.points), tuple(map(tuple, self.reaches)), self.users)
+        return Calibration(tuple(self.reaches), self.users)
 
 
 class EvolutionsFile(_Study):

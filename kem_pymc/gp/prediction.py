@@ -14,7 +14,7 @@ from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_noise, filled
 from kem_pymc.errors import InputError
-from kem_pymc.gp.calibration import calibrated
+from kem_pymc.gp.calibration import Calibration
 from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.response import Response
 
@@ -65,9 +65,9 @@ class Prediction(Displayed):
         values; `mean`, `sd`, and what is said of an `observation` are those of the target itself.
     sizes : ndarray, shape (m,), optional
         Exposures of counts or numbers of trials; one each by default.
-    reaches : tuple of float, optional
-        How far calibrated intervals reach, see :class:`kem_pymc.gp.calibration.Calibration`;
-        quantiles are calibrated if it is given, and nothing else is.
+    calibration : Calibration, optional
+        How far calibrated intervals reach; quantiles are calibrated if it is given, and nothing
+        else is.
     """
 
     function: Mixture
@@ -78,7 +78,7 @@ class Prediction(Displayed):
     known_noise: np.ndarray | float = 0.0
     family: Family | None = None
     sizes: np.ndarray | None = None
-    reaches: tuple[float, ...] | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     def of(
@@ -204,8 +204,8 @@ class Prediction(Displayed):
                 f"There is no quantile of probability {probability}. "
                 "Give a probability above 0 and below 1."
             )
-        if self.reaches is not None:
-            probability = calibrated(probability, self.reaches)
+        if self.calibration is not None:
+            probability = self.calibration.probability(probability)
         return self.observation.quantile(probability)
 
     def log_predictive_density(self, y_new: npt.ArrayLike) -> np.ndarray:

@@ -146,7 +146,7 @@ class KEMSelector(PoolSelector):
         self._scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored)
         self.departure = departure
         usual = (fit, criterion, average) == ("pilot", "posterior", None)
-        self._calibration = evolutions.calibration if usual else None
+        self.calibration = evolutions.calibration if usual else None
         self._unshared = None
         if evolutions.unshared is not None and departure > 0:
             self._unshared = KEMSelector(
@@ -182,8 +182,7 @@ class KEMSelector(PoolSelector):
             learned. The previous composition is then kept and refitted.
         """
         selection = super().select(x, y, previous, **given)
-        if self._calibration is not None:
-            selection = replace(selection, reaches=self._calibration.at(len(selection.y)))
+        selection = replace(selection, calibration=self.calibration)
         parent = self._parent(previous)
         if self.evolutions.final is None and not self.evolutions.children(parent):
             message = (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SELECTIONS, DRAWS = 1000, 100
 
 #: Number of pilot users, if there are as many, from whom a calibration is learned although that
-#: takes more selections: with 19 a 95 % interval is that of ranks.
+#: takes more selections.
 USERS = 20
 
 
@@ -44,9 +44,8 @@ def calibrate(
 
     Kernels are selected online for every pilot user, from what was learned without that user, and
     the next time step's targets are predicted. How far their intervals have to reach to cover these
-    targets is kept with the evolutions, by number of points seen
-    (:class:`kem_pymc.gp.calibration.Calibration`), for
-    ``selection.predict(x, calibrated=True)`` of new users.
+    targets is kept with the evolutions (:mod:`kem_pymc.gp.calibration` says what is guaranteed),
+    for ``selection.predict(x, calibrated=True)`` of new users.
 
     Parameters
     ----------
@@ -82,14 +81,14 @@ def calibrate(
                 x, y, given = coming
                 predicted = selection.predict(x, include_noise=True, **given)
                 found = score(*below_and_at(predicted, y))
-                rows += [(each, u, len(selection.y)) for each in found]
-    if len({u for _, u, _ in rows}) < 2:
+                rows += [(each, u) for each in found]
+    if len({u for _, u in rows}) < 2:
         raise InputError(
             "Intervals can't be calibrated without two pilot users of two time steps each. "
             "Give more pilot users, or leave intervals as they are."
         )
-    scores, users, points = np.array(rows).T
-    return replace(evolutions, calibration=Calibration.of(scores, users, points))
+    scores, users = np.array(rows).T
+    return replace(evolutions, calibration=Calibration.of(scores, users))
 
 
 def as_if_new(

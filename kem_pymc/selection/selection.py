@@ -17,6 +17,7 @@ from kem_pymc.data.feature_distribution import FeatureDistribution, check_missin
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import input_rows
 from kem_pymc.errors import InputError
+from kem_pymc.gp.calibration import Calibration
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.objective import Objective
@@ -92,9 +93,8 @@ class Selection(Displayed):
         The targets themselves, if they have a family; `y` stands for them.
     distribution : FeatureDistribution, optional
         Distribution of pilot users' features, for predictions where a feature is missing.
-    reaches : tuple of float, optional
-        How far calibrated intervals reach after so many points, see
-        :class:`kem_pymc.gp.calibration.Calibration`.
+    calibration : Calibration, optional
+        How far calibrated intervals reach.
     """
 
     considered: tuple[ScoredKernel, ...]
@@ -110,7 +110,7 @@ class Selection(Displayed):
     known_noise: np.ndarray | None = None
     recorded: Recorded | None = None
     distribution: FeatureDistribution | None = None
-    reaches: tuple[float, ...] | None = None
+    calibration: Calibration | None = None
     #: Kernels conditioned on the data, by the index of a considered row and of a draw.
     _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
@@ -175,9 +175,9 @@ class Selection(Displayed):
         sizes : array_like, shape (m,), optional
             Exposure of each new count, or number of trials; one by default.
         calibrated : bool
-            Whether quantiles are calibrated: intervals are as wide as needed to cover pilot users'
-            next targets, in the next time step after as many points, as if these users were new
-            (:func:`kem_pymc.calibrate`). Means, sds and densities stay as they are.
+            Whether quantiles are calibrated: intervals are as wide as needed to cover the next
+            targets of pilot users as if new (:func:`kem_pymc.calibrate`). Means, sds and densities
+            stay as they are.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class Selection(Displayed):
             that the prediction isn't finite; if the time is missing, or another feature whose
             distribution isn't known; or if there is no calibration.
         """
-        if calibrated and (self.reaches is None or single):
+        if calibrated and (self.calibration is None or single):
             raise InputError(
                 "There is no calibration of these predictions. Calibrate the evolutions with "
                 "kem.calibrate, select with KEMSelector and its default fit, criterion and "
@@ -205,7 +205,7 @@ class Selection(Displayed):
             prediction = self._predicted(x_new, include_noise, single)
             prediction = prediction.given(noise, sizes)
             if calibrated:
-                prediction = replace(prediction, reaches=self.reaches)
+                prediction = replace(prediction, calibration=self.calibration)
             finite = np.isfinite([prediction.mean, prediction.sd]).all()
         if not finite:
             raise InputError(

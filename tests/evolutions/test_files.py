@@ -79,7 +79,7 @@ CONST = Composition.parse("CONST + LIN0")
             levels={"b": ("no", "yes")},
             distribution=FeatureDistribution.learn(WITH_CATEGORY),
         ),
-        evolutions(calibration=Calibration((1, 4), ((0, 1.3, 2), (0.1 + 0.2, 1.0, 1.5)), 30)),
+        evolutions(calibration=Calibration((0, 0.1 + 0.2, 1.5), 30)),
     ],
     ids=["alpha", "whole", "ARD", "levels", "distribution", "calibration"],
 )

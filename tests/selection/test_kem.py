@@ -246,9 +246,8 @@ def test_a_selector_shows_its_settings(learned):
 
 
 def test_calibration_changes_quantiles_and_only_where_asked_for(learned):
-    """After 5 points intervals reach twice as far, in probits; without a calibration, refused."""
-    reaches = tuple(2 * NORMAL)
-    wide = with_clusters(learned, calibration=Calibration((1, 5), (tuple(NORMAL), reaches), 30))
+    """Intervals reach twice as far, in probits; without a calibration, refused."""
+    wide = with_clusters(learned, calibration=Calibration(tuple(2 * NORMAL), 30))
     x, y = user(6)
     plain, selection = (KEMSelector(e).select(x[:5], y[:5]) for e in (learned, wide))
     same, usual = selection.predict(x, True), plain.predict(x, True)
@@ -258,8 +257,6 @@ def test_calibration_changes_quantiles_and_only_where_asked_for(learned):
         other = usual.quantile(norm.cdf(2 * norm.ppf(p)))
         assert found.quantile(p) == pytest.approx(other, abs=1e-8)
     assert found.sd.tolist() == usual.sd.tolist()
-    early = KEMSelector(wide).select(x[:4], y[:4])
-    assert early.reaches == tuple(NORMAL)
     for other in (plain, KEMSelector(wide, "ml").select(x, y)):
         with pytest.raises(InputError, match=r"Calibrate the evolutions with kem\.calibrate"):
             other.predict(x, calibrated=True)
