@@ -35,9 +35,6 @@ from kem_pymc.population.hyperparameters import NOISE, OWN
 from kem_pymc.population.importance import sample
 from kem_pymc.population.summaries import quantiles
 
-#: Distance of nodes, in posterior sds.
-WIDER = 1.3
-
 #: With `--smooth`: amplitude of the shared curve and of the second arm's own, and number of times.
 CURVE, TIMES = 0.7, 5
 
@@ -139,25 +136,12 @@ def exact(model: kem.PopulationModel, draws: int, seed: int) -> tuple[dict[str, 
     rows, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
     shared, own = model.shared(rows), model.personal(rows)
     starts = np.cumsum([0, *map(len, cohort.targets)])[:-1]
-    length = np.diff([*starts, len(y)])
     p, names = shared.shape[1], [h.name for h in model.hyperparameters]
     posterior = model.fit(draws=200)
-    # Nodes around each user's level and line, a little wider than they are known.
-    nodes, shares = hermegauss(9)
-    grid = np.array(np.meshgrid(nodes, nodes, indexing="ij")).reshape(2, -1)
-    log_shares = np.log(np.outer(shares, shares).ravel()) + 0.5 * (grid**2).sum(axis=0)
-    places, log_roots = [], []
-    for user in range(cohort.n_users):
-        three = np.array([[1.0, 0], [0, 1], [1, 1]])
-        m, v = posterior._of_user(user, np.zeros((3, p)), three)
-        centre = posterior.weights @ m
-        spread = posterior.weights @ (v + (m - centre) ** 2)
-        both = (spread[2] - spread[0] - spread[1]) / 2
-        root = WIDER * np.linalg.cholesky([[spread[0], both], [both, spread[1]]])
-        places.append(unit * (centre[:2, None] + root @ grid))
-        log_roots.append(np.log(np.diag(unit * root)).sum())
-    effects = np.array(places)  # (users, 2, nodes)
-    at_rows = np.einsum("iq,iqk->ik", own, effects[np.repeat(np.arange(len(starts)), length)])
+    # Nodes of levels are closer, of which targets say more than of lines.
+    (levels, of_levels), (lines, of_lines) = map(hermegauss, (25, 9))
+    grid = np.array(np.meshgrid(levels, lines, indexing="ij")).reshape(2, -1)
+    log_shares = np.log(np.outer(of_levels / of_levels.sum(), of_lines / of_lines.sum()).ravel())
     errors, of_errors = hermegauss(1 if family.discrete and family.name != "count" else 5)
     of_errors = np.log(of_errors / of_errors.sum())
 
@@ -170,16 +154,14 @@ def exact(model: kem.PopulationModel, draws: int, seed: int) -> tuple[dict[str, 
             level, line = (one[f"{OWN}{t.name}.sd"] * unit for t in model.personal.terms)
             r = one[next(n for n in names if n.endswith("correlation"))]
             root = np.array([[level, 0], [r * line, line * np.sqrt(1 - r**2)]])
-            white = np.linalg.solve(root, effects)
-            log_prior = -0.5 * (white**2).sum(axis=1) - np.log(np.diag(root)).sum()
-            g = (shared @ x[i, :p])[:, None] + at_rows
+            g = (shared @ x[i, :p])[:, None] + own @ (root @ grid)
             at = g + one[NOISE] * unit * errors[:, None, None]
             of_row = logsumexp(
                 family.log_density(y, at.transpose(0, 2, 1)).transpose(0, 2, 1)
                 + of_errors[:, None, None],
                 axis=0,
             )
-            of_user = np.add.reduceat(of_row, starts, axis=0) + log_shares + log_prior
+            of_user = np.add.reduceat(of_row, starts, axis=0) + log_shares
             total[i] += logsumexp(of_user, axis=1).sum()
         return total
 
@@ -199,7 +181,7 @@ def exact(model: kem.PopulationModel, draws: int, seed: int) -> tuple[dict[str, 
     natural = model.named(found.draws[:, p:])
     own_sd = natural[f"{OWN}level.sd"] * unit
     weights = found.draws[:, :p]
-    levels = []
+    means = []
     for arm in model.shared.category("arm").values:
         x = rows.copy()
         x[:, cohort.features.index("arm")] = arm
@@ -212,8 +194,8 @@ def exact(model: kem.PopulationModel, draws: int, seed: int) -> tuple[dict[str, 
             + (natural[NOISE] * unit)[:, None] ** 2
         )
         latent = weights @ c.T
-        levels.append((latent.mean(axis=1), family.averaged(latent, variance).mean(axis=1)))
-    (one, mean_one), (other, mean_other) = levels
+        means.append((latent.mean(axis=1), family.averaged(latent, variance).mean(axis=1)))
+    (one, mean_one), (other, mean_other) = means
     answers = {"contrast": other - one, "difference": mean_other - mean_one}
     return answers | {"sd of levels": own_sd}, found.weights
 
