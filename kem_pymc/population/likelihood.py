@@ -196,6 +196,24 @@ class Scales(NamedTuple):
         return Scales(*(values[draws] for values in self))
 
 
+class DrawnSites(NamedTuple):
+    """Targets and their known noise, which differ between draws.
+
+    Attributes
+    ----------
+    targets, known : ndarray, shape (S, U, r)
+        Targets of users' rows and known noise variances, padded, in place of those of
+        :class:`Products`, whose rows are apart.
+    """
+
+    targets: np.ndarray
+    known: np.ndarray
+
+    def at(self, draws: slice, users: Any = slice(None)) -> "DrawnSites":
+        """Return those of some draws and users."""
+        return DrawnSites(*(values[draws][:, users] for values in self))
+
+
 class Given(NamedTuple):
     """The posterior given scales.
 
@@ -284,8 +302,13 @@ class Rotation(NamedTuple):
     groups: list[np.ndarray]
 
     @classmethod
-    def of(cls, columns: np.ndarray, noise: np.ndarray) -> Self:
-        """Return the rotation of columns (n, q) with known noise variances (n,)."""
+    def of(cls, columns: np.ndarray, noise: np.ndarray, apart: bool = False) -> Self:
+        """Return the rotation of columns (n, q) with known noise variances (n,).
+
+        If rows are `apart`, they stay as they are, also those with equal noise.
+        """
+        if apart:
+            return cls(np.eye(len(noise)), columns, noise, [])
         (n, q), (_, sizes) = columns.shape, np.unique(noise, return_counts=True)
         groups = np.split(np.argsort(noise, kind="stable"), np.cumsum(sizes)[:-1])
         ends = np.cumsum(np.minimum(sizes, q))
@@ -338,12 +361,14 @@ class Products:
         personal: Sequence[np.ndarray],
         targets: Sequence[np.ndarray],
         noise: Sequence[np.ndarray],
+        apart: bool = False,
     ) -> Self:
         """Return the products of each user's columns (n, P) and (n, q), and targets (n,).
 
-        `noise` are the targets' known noise variances (n,), which may be zero.
+        `noise` are the targets' known noise variances (n,), which may be zero; `apart` is as for
+        :class:`Rotation`.
         """
-        rotations = [Rotation.of(z, d) for z, d in zip(personal, noise, strict=True)]
+        rotations = [Rotation.of(z, d, apart) for z, d in zip(personal, noise, strict=True)]
         rows = np.array([len(y) for y in targets])
         ranks = np.array([len(rotation.known) for rotation in rotations])
         users, most, q = len(rows), int(ranks.max()), personal[0].shape[1]
@@ -373,7 +398,15 @@ class Products:
         q = self.own.shape[2]
         return int((self.ranks + q * (self.ranks > MANY * q)).sum())
 
-    def white(self, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
+    def padded(self, rows: np.ndarray) -> np.ndarray:
+        """Return values (S, n) of all rows by user, (S, U, r), padded; rows have to be apart."""
+        out = np.zeros((len(rows), *self.known.shape))
+        out[:, np.arange(self.known.shape[1]) < self.rows[:, None]] = rows
+        return out
+
+    def white(
+        self, scales: Scales, sites: DrawnSites | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return all V_u (S, ., P + 1) below each other, and 2 sum_u log |C_u| (S,)."""
         count = len(scales.noise)
         white = np.empty((count, self.height, self.common.shape[2]))
@@ -382,16 +415,22 @@ class Products:
         own, common = np.zeros((users, q, padded(most))), np.zeros((users, most, padded(columns)))
         own[:, :, :most], common[:, :, :columns] = self.own.mT, self.common
         roots = np.ascontiguousarray(scales.personal)
-        whiten(roots, own, common, self.known, self.ranks, scales.noise, white, log_determinant)
+        if sites is None:
+            whiten(roots, own, common, self.known, self.ranks, scales.noise, white, log_determinant)
+            return white, log_determinant
+        for s, known in enumerate(sites.known):
+            one, common[:, :most, columns - 1] = slice(s, s + 1), sites.targets[s]
+            out = scales.noise[one], white[one], log_determinant[one]
+            whiten(roots[one], own, common, known, self.ranks, *out)
         return white, log_determinant
 
-    def total(self, scales: Scales) -> Total:
+    def total(self, scales: Scales, sites: DrawnSites | None = None) -> Total:
         """Return the sums that the likelihood depends on, given scales of S draws."""
         variance = scales.noise[:, None] ** 2
         levels, rows, rest = self.left_over
         constant = self.rows.sum() * np.log(2 * np.pi) + np.log(variance + levels) @ rows
         rest = np.tensordot(variance / (variance + levels), rest, 1) / variance[..., None]
-        white, log_determinant = self.white(scales)
+        white, log_determinant = self.white(scales, sites)
         return Total(constant + log_determinant, rest + white.mT @ white)
 
     @cached_property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
+from scipy.special import softmax
 
 from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.progress import Report
@@ -28,9 +29,9 @@ from kem_pymc.population.hyperparameters import (
     scales,
 )
 from kem_pymc.population.importance import ImportanceDraws, differences, sample
-from kem_pymc.population.likelihood import Products, Scales, Total
+from kem_pymc.population.likelihood import DrawnSites, Products, Scales, Total
 from kem_pymc.population.posterior import PopulationPosterior, check_named
-from kem_pymc.population.sites import is_unmatched, updated
+from kem_pymc.population.sites import Moves, is_unmatched, matched, moves_with
 from kem_pymc.population.surfaces import (
     STEP,
     STEPS,
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
 #: Number of draws by importance sampling, and of those used from other samplers at most.
 DRAWS = 1000
 
-#: Number of times that pseudo-observations are matched to the model, and of draws each time.
-ROUNDS, FEW_DRAWS = 3, 200
+#: Number of posteriors that pseudo-observations are matched to, one after another, before units are
+#: settled, and of their draws.
+ROUNDS, FEW_DRAWS = 2, 200
 
 #: Smallest number of draws; fewer have no covariance.
 LEAST_DRAWS = 20
@@ -114,6 +116,9 @@ class PopulationModel(pm.Model):
     known_noise : list of ndarray, shape (n_u,)
         Known variances of each user's targets' own noise, in scaled units, on top of which comes
         the noise that is learned, ``"noise.sd"``; zeros if the cohort has none.
+    moves : Moves, optional
+        How a family's pseudo-observations depend on the hyperparameters
+        (:mod:`kem_pymc.population.sites`); None without a family, and for ``student``.
     uncertain : ndarray, shape (m, P)
         R, with R'R the covariance that the shared weights have because the lengthscales of smooth
         functions of several features are uncertain.
@@ -151,9 +156,12 @@ class PopulationModel(pm.Model):
         self.priors = dict(priors or {})
         self._lengthscales = {n: np.asarray(v) for n, v in (lengthscales or {}).items()}
         terms = shared, personal, report or (lambda *_: None)
+        self.moves: Moves | None = None
         self._describe(cohort, *terms)
         for _ in range(ROUNDS if is_unmatched(cohort) else 0):
-            self._describe(self._matched(), *terms)
+            self._describe(self._matched()[0], *terms)
+        if moves_with(cohort):
+            self._settle()
         super().__init__()
         add_variables(self)
 
@@ -190,10 +198,18 @@ class PopulationModel(pm.Model):
         self.products = self._products()
 
     @one_blas_thread()
-    def _matched(self) -> Cohort:
-        """Return the cohort with its pseudo-observations matched once more to this model."""
+    def _matched(self) -> tuple[Cohort, Moves | None]:
+        """Return the cohort with its pseudo-observations matched to this model, and their moves."""
         rng = np.random.default_rng(0)
-        return updated(self._posterior(self._sample(self.products, FEW_DRAWS, rng)))
+        return matched(self._posterior(self._sample(self.products, FEW_DRAWS, rng)))
+
+    def _settle(self) -> None:
+        """Match pseudo-observations, in the units that there are now, and keep their moves."""
+        self.original, self.moves = self._matched()
+        self.cohort = self.original.on_latent_scale()
+        sds: Any = self.cohort.noise
+        self.known_noise = [(sd / self.target_sd) ** 2 for sd in sds]
+        self.products = self._products()
 
     def log_posterior(self, coordinates: np.ndarray, products: Products) -> np.ndarray:
         """Return log likelihood plus log prior density (S,) at coordinates (S, d)."""
@@ -249,6 +265,14 @@ class PopulationModel(pm.Model):
         return target.removeprefix("log ") if logarithmic else None
 
     @property
+    def log_constants(self) -> np.ndarray:
+        """What is added to log densities (U,) in scaled units to obtain those of users' targets."""
+        rows = self.products.rows
+        if self.moves is None:
+            return -rows * np.log(self.target_sd)
+        return np.add.reduceat(self.moves.log_constants, np.cumsum(rows) - rows)
+
+    @property
     def outcomes(self) -> list[np.ndarray]:
         """Each user's targets (n_u,), of counts those per unit of exposure or trial."""
         sizes = self.original.sizes
@@ -284,7 +308,31 @@ class PopulationModel(pm.Model):
         """Return log likelihoods (S,) of products, minus infinity where rounding errors win."""
         every = scales(self.shared, self.personal, natural)
         parts = map(every.at, products.parts(len(every.noise)))
-        return np.concatenate([_log_likelihood(products.total(part), part) for part in parts])
+        found = [_log_likelihood(products.total(part), part) for part in parts]
+        return np.concatenate(found) + self._gain(natural)
+
+    def _gain(self, natural: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return what moves of pseudo-observations add to log likelihoods (S,)."""
+        if self.moves is None:
+            return np.zeros(len(natural[NOISE]))
+        return self.moves.gain(self.coordinates(natural))
+
+    def coordinates(self, natural: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return coordinates (S, d) of natural values (S,) by name."""
+        return np.column_stack([h.coordinates(natural[h.name]) for h in self.hyperparameters])
+
+    def given_coordinates(
+        self, coordinates: np.ndarray, sites: DrawnSites | None
+    ) -> PopulationPosterior:
+        """Return the posterior given hyperparameters at coordinates (S, d), each equally likely."""
+        equal = np.full(len(coordinates), 1 / len(coordinates))
+        draws = self.named(coordinates)
+        return PopulationPosterior(self, draws, equal, np.nan, np.nan, sites=sites)
+
+    def given_sites(self, coordinates: np.ndarray, sites: DrawnSites) -> np.ndarray:
+        """Return log likelihoods (S,) of pseudo-observations at coordinates (S, d)."""
+        given = self.given_coordinates(coordinates, sites)._given()
+        return np.concatenate([part.log_likelihood for _, part in given])
 
     @one_blas_thread()
     def fit(self, *, draws: int = DRAWS, seed: int = 0) -> PopulationPosterior:
@@ -326,8 +374,8 @@ class PopulationModel(pm.Model):
         total = len(every[NOISE])
         places = np.linspace(0, total - 1, min(total, DRAWS)).round().astype(int)
         draws = {name: values[places] for name, values in every.items()}
-        equal = np.full(len(places), 1 / len(places))
-        return PopulationPosterior(self, draws, equal, -np.inf, np.nan)
+        weights = softmax(self._gain(draws))
+        return PopulationPosterior(self, draws, weights, -np.inf, np.nan, sites=self._sites(draws))
 
     def fit_without(self, user: int, draws: int = DRAWS) -> PopulationPosterior:
         """Return the posterior given all users except one, by index, by importance sampling."""
@@ -348,7 +396,14 @@ class PopulationModel(pm.Model):
             found.log_evidence,
             found.effective,
             left_out,
+            self._sites(self.named(found.draws)),
         )
+
+    def _sites(self, natural: Mapping[str, np.ndarray]) -> DrawnSites | None:
+        """Return pseudo-observations at natural values (S,), if they depend on them."""
+        if self.moves is None:
+            return None
+        return self.moves.at(self.coordinates(natural), self.products)
 
     def without(self, term: str) -> "PopulationModel":
         """Return the model without a smooth term that users share, or a term of users' own.
@@ -378,7 +433,7 @@ class PopulationModel(pm.Model):
         return PopulationModel(self.original, [*shared], own, priors=names, lengthscales=scales)
 
     def _products(self) -> Products:
-        return Products.of(*self._columns())
+        return Products.of(*self._columns(), apart=moves_with(self.original))
 
     def _columns(self) -> tuple[Split, Split, Split, Split]:
         """Return each user's shared and personal columns, targets, and known noise variances."""

@@ -19,7 +19,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.population.design import Design, Feature
 from kem_pymc.population.hyperparameters import CORRELATION, OWN, correlated, scales
 from kem_pymc.population.importance import RELIABLE, smoothed
-from kem_pymc.population.likelihood import Given, Scales, Total
+from kem_pymc.population.likelihood import DrawnSites, Given, Scales, Total
 from kem_pymc.population.own_scale import OwnScale
 from kem_pymc.population.summaries import exceeds, normal_mixture, quantiles
 from kem_pymc.population.variances import total, variances
@@ -87,6 +87,8 @@ class PopulationPosterior:
         Effective number of independent draws; NaN for draws of other samplers.
     left_out : int, optional
         Index of a user whose data the posterior isn't given.
+    sites : DrawnSites, optional
+        Pseudo-observations of a family's targets for each draw; by default those of the model.
     """
 
     model: "PopulationModel"
@@ -96,6 +98,7 @@ class PopulationPosterior:
     log_evidence: float
     effective: float = np.nan
     left_out: int | None = None
+    sites: DrawnSites | None = None
 
     @property
     def caution(self) -> str:
@@ -384,13 +387,13 @@ class PopulationPosterior:
         Returns
         -------
         DataFrame
-            Columns ``user``, ``log_density`` (in the target's unit), ``pareto_k`` of the first
-            weights, and ``refitted``.
+            Columns ``user``, ``log_density`` (in the target's unit; of counts and classes a log
+            probability), ``pareto_k`` of the first weights, and ``refitted``.
         """
         rows = []
         for user, label in enumerate(self.model.cohort.users):
             others, log_density, pareto_k = self.without(user)
-            log_density -= self.model.products.rows[user] * np.log(self.model.target_sd)
+            log_density += self.model.log_constants[user]
             rows.append((label, log_density, pareto_k, others.draws is not self.draws))
         return pd.DataFrame(rows, columns=["user", "log_density", "pareto_k", "refitted"])
 
@@ -456,6 +459,7 @@ class PopulationPosterior:
         other = self.model.without(without).fit()
         gain = self.leave_one_out()["log_density"] - other.leave_one_out()["log_density"]
         evidence = self.log_evidence - other.log_evidence
+        evidence += float((self.model.log_constants - other.model.log_constants).sum())
         row = without, evidence, gain.sum(), gain.std() * np.sqrt(len(gain))
         return pd.DataFrame([row], columns=["term", "log_bayes_factor", "log_density", "se"])
 
@@ -475,7 +479,14 @@ class PopulationPosterior:
         """Return the posterior with other weights, or without a user, of the same draws."""
         other = replace(self, **changes)
         other.__dict__.update(_scales=self._scales, _total=self._total)
+        if self.sites is not None:
+            other.__dict__["_fixed"] = self._fixed._with(**changes)
         return other
+
+    @cached_property
+    def _fixed(self) -> "PopulationPosterior":
+        """The same draws with the model's pseudo-observations."""
+        return self if self.sites is None else replace(self, sites=None)
 
     def forget(self) -> None:
         """Free the memory of what answers are computed from; it is computed again if needed."""
@@ -488,8 +499,11 @@ class PopulationPosterior:
 
     @cached_property
     def _total(self) -> Total:
-        products = self.model.products
-        parts = [products.total(self._scales.at(p)) for p in products.parts(len(self.weights))]
+        products, sites = self.model.products, self.sites
+        parts = [
+            products.total(self._scales.at(p), None if sites is None else sites.at(p))
+            for p in products.parts(len(self.weights))
+        ]
         return Total(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _given(self) -> Iterator[tuple[slice, Given]]:
@@ -498,14 +512,16 @@ class PopulationPosterior:
         for part in products.parts(len(self.weights)):
             total, every = self._total.at(part), self._scales.at(part)
             if self.left_out is not None:
-                total = total.without(products.take([self.left_out]).total(every))
+                user = slice(self.left_out, self.left_out + 1)
+                sites = None if self.sites is None else self.sites.at(part, user)
+                total = total.without(products.take(user).total(every, sites))
             yield part, total.given(every)
 
     @cached_property
     @one_blas_thread()
     def log_likelihood(self) -> np.ndarray:
         """Log likelihood (S,) of the data given each draw, in scaled units."""
-        return np.concatenate([given.log_likelihood for _, given in self._given()])
+        return np.concatenate([given.log_likelihood for _, given in self._fixed._given()])
 
     @cached_property
     @one_blas_thread()
@@ -613,7 +629,8 @@ class PopulationPosterior:
         """
         products, (means, roots) = self.model.products.take([user]), self._weights
         both = np.concatenate([products.own, products.common], axis=-1)
-        white, _ = replace(products, common=both).white(self._scales)
+        sites = None if self.sites is None else self.sites.at(slice(None), slice(user, user + 1))
+        white, _ = replace(products, common=both).white(self._scales, sites)
         q = own.shape[1]
         own = own @ self._scales.personal
         onto = own @ (white[..., :q] @ self._scales.personal).mT

@@ -9,6 +9,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from kem_pymc.population.hyperparameters import scales
 from kem_pymc.population.likelihood import Rotation, Scales, Total
+from kem_pymc.population.sites import moves_with
 from kem_pymc.priors.distributions import fresh, random_variable
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class PopulationTargets(RandomVariable):
         starts = np.cumsum(rows) - rows
         for u, (start, n, r) in enumerate(zip(starts, rows, ranks, strict=True)):
             x, known[u, :n] = model.cohort.inputs[u], model.known_noise[u]
-            basis[u, :r, :n] = Rotation.of(model.personal(x), known[u, :n]).basis.T
+            apart = moves_with(model.original)
+            basis[u, :r, :n] = Rotation.of(model.personal(x), known[u, :n], apart).basis.T
             left[u, :n] = model.shared(x) - basis[u, :r, :n].T @ products.common[u, :r, :-1]
             place[u, :n], there[u, :n] = start + np.arange(n), 1.0
         every = self._scales(parameters, Tensors)

@@ -5,17 +5,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.integrate import quad
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, log_expit, logsumexp
+from scipy.stats import halfnorm, norm
 from statsmodels.genmod import cov_struct, families
 from statsmodels.genmod.generalized_estimating_equations import GEE
 
 import kem_pymc as kem
 from kem_pymc.data.families import Family
+from kem_pymc.population.hyperparameters import DIFFUSE, NOISE
 from kem_pymc.population.sentences import _direction, sentences
-from kem_pymc.population.sites import updated
+from kem_pymc.population.sites import matched
 from tests.population.dense import ROWS
 from tests.population.trial import cohort_of
 
@@ -227,12 +230,63 @@ def test_pseudo_observations_are_matched(targets):
     cohort = cohort_of(ROWS.assign(y=targets["count"]), family="count")
     model = kem.PopulationModel(cohort, ["arm", "week"], ["level"])
     assert model.original.latent is not None
-    again = updated(model.fit(draws=200))
+    again, _ = matched(model.fit(draws=200))
     moved = np.concatenate(again.latent) - np.concatenate(model.original.latent)
     noise = np.concatenate(model.original.latent_noise)
     assert np.sqrt(np.mean((moved / noise) ** 2)) < 0.05
     own = np.concatenate(cohort.on_latent_scale().targets)
     assert np.sqrt(np.mean(((own - np.concatenate(again.latent)) / noise) ** 2)) > 0.05
+
+
+def test_posterior_and_evidence_are_those_of_quadrature():
+    """Of binary targets of users who differ much: over the intercept, the sd and users' levels.
+
+    The log Bayes factor to .5 nats, log probabilities of users given the others to .1, means of the
+    sd and the intercept to .2 sd and their sds to 10 %. With pseudo-observations that don't depend
+    on hyperparameters the sd of the sd is a fifth too small.
+    """
+    rng = np.random.default_rng(5)
+    level, users, days = 1.5 * rng.normal(size=25), range(25), range(8)
+    table = pd.DataFrame(
+        [
+            (f"u{u:02d}", float(t), rng.binomial(1, expit(0.5 + level[u])))
+            for u in users
+            for t in days
+        ],
+        columns=["user", "week", "y"],
+    )
+    priors = {NOISE: pm.HalfNormal.dist(0.001)}
+    model = kem.PopulationModel(cohort_of(table, family="binary"), [], ["level"], priors=priors)
+    posterior, unit = model.fit(draws=4000), model.target_sd
+    a, sds = np.linspace(-6, 8, 281), np.linspace(0.005, 8, 400)
+    nodes, shares = hermegauss(60)
+    g = a[:, None, None] + sds[:, None] * nodes
+    ones = table.groupby("user")["y"].sum().to_numpy()
+    of = {
+        k: logsumexp(k * log_expit(g) + (8 - k) * log_expit(-g), b=shares / shares.sum(), axis=-1)
+        for k in range(9)
+    }
+    prior = norm.logpdf(a, model.target_mean, DIFFUSE * unit)[:, None] + np.log(a[1] - a[0])
+    of_sd = halfnorm.logpdf(sds, 0, 1.5 * unit) + np.log(sds[1] - sds[0])
+    joint = sum(of[k] for k in ones) + prior + of_sd
+    evidence = logsumexp(joint)
+    none = logsumexp(ones.sum() * log_expit(a) + (200 - ones.sum()) * log_expit(-a) + prior[:, 0])
+    compared = posterior.compare("personal level").iloc[0]
+    assert compared["log_bayes_factor"] == pytest.approx(evidence - none, abs=0.5)
+    left_out = posterior.leave_one_out().set_index("user")["log_density"]
+    expected = [evidence - logsumexp(joint - of[k]) for k in ones]
+    np.testing.assert_allclose(left_out[[f"u{u:02d}" for u in users]], expected, atol=0.1)
+    shares = np.exp(joint - evidence)
+    mean, (own, covariance) = posterior.weights, posterior.moments()
+    sd = posterior.draws["personal level.sd"] * unit
+    ours = mean @ sd, np.sqrt(mean @ (sd - mean @ sd) ** 2)
+    intercept = own[0] * unit + model.target_mean, np.sqrt(covariance[0, 0]) * unit
+    for (centre, spread), values, axis in ((ours, sds, 0), (intercept, a, 1)):
+        weights = shares.sum(axis=axis)
+        exact = weights @ values
+        exact_sd = np.sqrt(weights @ (values - exact) ** 2)
+        assert centre == pytest.approx(exact, abs=0.2 * exact_sd)
+        assert spread == pytest.approx(exact_sd, rel=0.1)
 
 
 def test_answers_are_near_those_of_estimating_equations():
