@@ -4,7 +4,7 @@ Of every family there are 50 users with 12 to 30 points: a kernel of one length,
 Gaussian process with errors, and targets from the family. With the kernel's true values, the log
 evidence and the moments of the latent function at three new inputs are compared with those of
 200,000 draws by importance sampling, for the observations that stand for the targets in selections
-(`closest`), Laplace's approximation, and the pseudo-observations of the sampler.
+and the pseudo-observations of the sampler.
 
     uv run python benchmarks/families.py
 """
@@ -19,7 +19,7 @@ from rich.table import Table
 from scipy.stats import multivariate_normal, multivariate_t
 
 from kem_pymc.data.families import Family
-from kem_pymc.gp.sites import closest, sites
+from kem_pymc.gp.sites import sites
 
 USERS, DRAWS = 50, 200_000
 
@@ -62,13 +62,11 @@ def main() -> None:
     table = Table("family", "observations", "evidence, nats", "mean, sds", "ratio of sds")
     for name, (family, level, size) in FAMILIES.items():
         rng = np.random.default_rng(7)
-        errors: dict[str, list[tuple[float, ...]]] = {"closest": [], "Laplace": [], "pseudo": []}
+        errors: dict[str, list[tuple[float, ...]]] = {"sites": [], "pseudo": []}
         noisy = 0
         for _ in range(USERS):
             n, mean, covariance, y, sizes = problem(family, level, size, rng)
-            part = mean[:n], covariance[:n, :n], family, y, sizes
-            ways = {"closest": closest(*part), "Laplace": sites(*part)}
-            found = ways["closest"]
+            found = sites(mean[:n], covariance[:n, :n], family, y, sizes)
             centre, spread = moments(n, mean, covariance, found.z, found.v)
             proposal = multivariate_t(centre, 1.2 * spread, df=8)
             g = proposal.rvs(DRAWS, random_state=rng)
@@ -82,8 +80,8 @@ def main() -> None:
             noisy += 1 / (weights**2).sum() < DRAWS / 20
             exact = weights @ g[:, n:]
             sd = np.sqrt(weights @ (g[:, n:] - exact) ** 2)
-            observations = {k: (s.z, s.v, s.log_constant) for k, s in ways.items()}
-            observations["pseudo"] = (*family.pseudo_observations(y, sizes), np.nan)
+            pseudo = *family.pseudo_observations(y, sizes), np.nan
+            observations = {"sites": found, "pseudo": pseudo}
             for way, (z, v, constant) in observations.items():
                 law = multivariate_normal(mean[:n], covariance[:n, :n] + np.diag(v))
                 evidence = law.logpdf(z) + constant - (total - np.log(DRAWS))

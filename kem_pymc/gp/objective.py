@@ -60,7 +60,7 @@ class Objective:
     recorded : Recorded, optional
         Targets of a family, for which `y` and the known noise stand.
     log_constant : float
-        Log density of the recorded targets less that of `y`, by Laplace's approximation.
+        Log density of the recorded targets less that of `y`, see :mod:`kem_pymc.gp.sites`.
     """
 
     def __init__(
@@ -112,13 +112,13 @@ class Objective:
         """Whether LAPACK evaluates the objective, not compiled loops; decided only here."""
         return self.n_points >= LARGE
 
-    def around(self, values: np.ndarray, rough: bool = False) -> Self:
+    def around(self, values: np.ndarray, start: ScaledSites | None = None) -> Self:
         """Return the objective whose observations stand for the recorded targets at coordinates.
 
         Parameters
         ----------
         values : ndarray, shape (k + 1,)
-        rough : bool
+        start : ScaledSites, optional
             As for :meth:`kem_pymc.gp.recorded.Recorded.sites`.
         """
         assert self.recorded is not None
@@ -130,7 +130,7 @@ class Objective:
             mean = np.zeros(len(x))
         else:
             mean, covariance = self.known.mean, covariance + function.covariance(x, x)
-        found = self.recorded.sites(mean, covariance, rough, self.sites)
+        found = self.recorded.sites(mean, covariance, start)
         return type(self)(
             self.coordinates,
             x,

@@ -63,6 +63,9 @@ class Prediction(Displayed):
     family : Family, optional
         Family of the target. `function`, components, `noise` and `offset` are then those of latent
         values; `mean`, `sd`, and what is said of an `observation` are those of the target itself.
+        Of ``count`` and ``positive`` they are expectations of exponentials, in which the draw with
+        the largest variance decides and which are infinite for an uncertain noise variance itself:
+        with few rows `mean` and `sd` may be huge. Medians and intervals aren't affected.
     sizes : ndarray, shape (m,), optional
         Exposures of counts or numbers of trials; one each by default.
     calibration : Calibration, optional
@@ -247,13 +250,17 @@ class Prediction(Displayed):
     def _display(self) -> Display:
         parts = self.components
         spreads = [(label, p.mean.std(), np.median(p.sd)) for label, p in parts.items()]
-        each = zip(self.mean, self.sd, *(p.mean for p in parts.values()), strict=True)
+        title, shown = "Means and sds", {"mean": self.mean, "sd": self.sd}
+        if self.family is not None and self.family.name in ("count", "positive"):
+            title, quantiles = "Observations", {"median": 0.5, "2.5 %": 0.025, "97.5 %": 0.975}
+            shown = {name: self.quantile(p) for name, p in quantiles.items()}
+        each = zip(*shown.values(), *(p.mean for p in parts.values()), strict=True)
         means = [(i, *row) for i, row in zip(range(SHOWN), each, strict=False)]
         columns = ("component", "sd of its mean over inputs", "median sd")
         listings = [Listing(columns, spreads)] if parts and len(self.mean) else []
-        title = "Means and sds" + (", with contributions of components" if parts else "")
+        title += ", with contributions of components" if parts else ""
         more = beyond(SHOWN, len(self.mean), "inputs are shown.")
-        listings.append(Listing(("input", "mean", "sd", *parts), means, title=title, more=more))
+        listings.append(Listing(("input", *shown, *parts), means, title=title, more=more))
         noise = f"{number(self.noise**0.5)}, {'included' if self.include_noise else 'left out'}"
         facts = {"Sd of the noise": noise, "Offset": number(self.offset)}
         return Display(f"Prediction of {self._of_what()}", facts, listings)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.data.families import Family
-from kem_pymc.gp.sites import closest, sites
+from kem_pymc.gp.sites import sites
 
 
 class ScaledSites(NamedTuple):
@@ -50,7 +50,6 @@ class Recorded:
         self,
         mean: np.ndarray,
         covariance: np.ndarray,
-        rough: bool = False,
         start: ScaledSites | None = None,
     ) -> ScaledSites:
         """Return observations that stand for the targets, see :mod:`kem_pymc.gp.sites`.
@@ -59,18 +58,14 @@ class Recorded:
         ----------
         mean, covariance : ndarray, shapes (n,) and (n, n)
             Those of the scaled latent values before, with the variance of their errors.
-        rough : bool
-            Whether they are those of Laplace's approximation, which are sooner found, not those
-            of the closest normal distribution.
         start : ScaledSites, optional
             Observations that are near.
         """
         location, spread = self.centre + self.unit * mean, self.unit**2 * covariance
-        rule = sites if rough else closest
         near = None
         if start is not None:
             near = self.centre + self.unit * start.targets, self.unit**2 * start.noise
-        found = rule(location, spread, self.family, self.y, self.sizes, near)
+        found = sites(location, spread, self.family, self.y, self.sizes, near)
         return ScaledSites(
             (found.z - self.centre) / self.unit,
             found.v / self.unit**2,

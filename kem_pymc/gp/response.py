@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.polynomial.legendre import leggauss
-from scipy.special import gammainccinv, gammaincinv, logsumexp, ndtr
+from scipy.special import gammainccinv, gammaincinv, logsumexp, ndtr, ndtri
 
 from kem_pymc.data.families import Family
 from kem_pymc.data.likelihoods import CumulativeProbit, StudentT, tilted
@@ -38,6 +38,9 @@ REACH, FAR = 9.0, 8.5
 
 #: Nodes of the precision of Student's t, and the probability of its values beyond them.
 PRECISIONS, BEYOND = 50, 1e-12
+
+#: Number of evenly spaced probabilities of each function, of which curves have quantiles.
+FINE = 400
 
 #: Probability of the tails that the CRPS leaves out, in which its integrand is below the square of
 #: this; and the number of whole numbers in each of its parts up to which all are added up.
@@ -116,14 +119,26 @@ class Response:
 
         The mean is that over errors e: h(f) = E[mean of y | f + e], a curve in the target's unit.
         """
-        function, sd = self.function, np.sqrt(self.noises)
-        values = function.mean + np.multiply.outer(NODES, function.sd)
-        h = np.zeros_like(values)
-        for node, share in zip(NODES, SHARES, strict=True):
-            h += share * self.family.mean(values + node * sd, self.sizes)
-        shares = np.multiply.outer(SHARES, function.weights)
+        h = self._curve(NODES)
+        shares = np.multiply.outer(SHARES, self.function.weights)
         mean = np.einsum("jk,jkm->m", shares, h)
         return mean, np.sqrt(np.einsum("jk,jkm->m", shares, (h - mean) ** 2))
+
+    def curve_quantile(self, probability: float) -> np.ndarray:
+        """Return quantiles (m,) of the curve, see :meth:`curve`."""
+        h = self._curve(ndtri((np.arange(FINE) + 0.5) / FINE))
+        weights = np.tile(self.function.weights, FINE)
+        return np.array(
+            [
+                np.quantile(each, probability, weights=weights, method="inverted_cdf")
+                for each in h.reshape(len(weights), -1).T
+            ]
+        )
+
+    def _curve(self, places: np.ndarray) -> np.ndarray:
+        """Return the curve (j, K, m) at standardised values (j,) of the functions."""
+        f = self.function.mean + np.multiply.outer(places, self.function.sd)
+        return self._known_sizes * self.family.averaged(f, self.noises)
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
         """Return log densities (m,) at targets (m,), log probabilities of a discrete family."""

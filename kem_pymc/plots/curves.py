@@ -11,6 +11,8 @@ from matplotlib.patches import Patch
 from kem_pymc._system.options import checked
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
+from kem_pymc.gp.mixture import Mixture
+from kem_pymc.gp.response import Response
 from kem_pymc.kernels.prose import named
 from kem_pymc.plots import style
 from kem_pymc.search.evocov.result import EvolvedSelection
@@ -44,7 +46,9 @@ def predictions(
     With one feature, the plot shows the user's points as crosses, the predictive mean as a dotted
     line, and two bands of 2 sd to either side; the darker one is for the function, the lighter one
     for new observations, noise included. If the target is transformed, it shows the predictive
-    median and a 95 % interval of observations.
+    median and a 95 % interval of observations; if it has a family, the median and a 95 % interval
+    of its mean, such as a rate or a probability, and one of observations. Without the latter, it
+    shows counts per unit of exposure, shares of trials, and probabilities of 0 and 1.
 
     With several features, each point is predicted from the user's other points (leave-one-out, with
     the same hyperparameters) and compared with the observed value. Give a `feature` to draw a
@@ -197,8 +201,9 @@ def _draw_section(
     selection: Selection, column: int, truth: Truth | None, colour: str, ax: Axes
 ) -> None:
     x, y = points_of(selection)
-    shown = x[:, column]
-    ax.plot(shown, y, **CROSSES, label="data")
+    shown, recorded = x[:, column], selection.recorded
+    sizes = None if recorded is None else recorded.sizes
+    ax.plot(shown, y if sizes is None else y / sizes, **CROSSES, label="data")
     if truth is not None:
         at, f = _curve(truth)
         order = np.argsort(at)
@@ -207,13 +212,21 @@ def _draw_section(
     margin = 0.03 * np.ptp(shown) or 0.5
     at = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
     predicted = selection.predict(section(x, column, at))
-    if predicted.function.transform is None:
+    observation = predicted.observation
+    if isinstance(observation, Mixture) and observation.transform is None:
         draw_band(ax, at, predicted.mean, predicted.sd, colour, predicted.noise)
     else:  # the sd is little informative for a skewed distribution
-        low, middle, high = map(predicted.observation.quantile, (0.025, 0.5, 0.975))
-        faint: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.15}
-        ax.plot(at, middle, ":", color=colour, linewidth=2, label="median")
-        ax.fill_between(at, low, high, **faint, label="observation, 95 % interval")
+        parts = {"median": (observation.quantile, "observation", 0.15)}
+        if isinstance(observation, Response):
+            curve = {"mean": (observation.curve_quantile, "mean", 0.3)}
+            alone = observation.family.name == "binary" or sizes is not None
+            parts = curve if alone else curve | parts
+        for name, (quantile, of, alpha) in parts.items():
+            low, middle, high = map(quantile, (0.025, 0.5, 0.975))
+            band: style.Style = {"color": colour, "linewidth": 0, "alpha": alpha}
+            ax.fill_between(at, low, high, **band, label=f"{of}, 95 % interval")
+            if name == next(iter(parts)):
+                ax.plot(at, middle, ":", color=colour, linewidth=2, label=name)
     ax.margins(x=0)
 
 
@@ -231,17 +244,26 @@ def _curve(truth: Truth) -> tuple[np.ndarray, np.ndarray]:
 
 def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     """Draw observed against leave-one-out predicted values (closed form, eq. 5.12 in R&W)."""
-    conditional = selection.conditioned.conditional
+    conditional, sites = selection.conditioned.conditional, selection.considered[0].sites
     errors, variances = conditional.left_out()
-    left_out, wide = selection.y - errors, 2 * np.sqrt(variances)
     _, y = points_of(selection)
-    low, middle, high = (
-        selection.scaling.targets_back(left_out + side * wide) for side in (-1, 0, 1)
-    )
+    scaling = selection.scaling
+    if sites is None or scaling.family is None:
+        what, left_out, wide = "observation ± 2 sd", selection.y - errors, 2 * np.sqrt(variances)
+        low, middle, high = (scaling.targets_back(left_out + side * wide) for side in (-1, 0, 1))
+    else:
+        mean = scaling.mean_back(sites.targets - errors)[None]
+        sd = scaling.sd_back(np.sqrt(variances - sites.noise))[None]
+        sizes = None if selection.recorded is None else selection.recorded.sizes
+        response = Response(Mixture(np.ones(1), mean, sd), np.zeros((1, 1)), scaling.family, sizes)
+        single = scaling.family.name == "binary"  # probabilities say more than 0 and 1
+        what = f"{'probability' if single else 'observation'}, 95 % interval"
+        quantile = response.curve_quantile if single else response.quantile
+        low, middle, high = map(quantile, (0.025, 0.5, 0.975))
     line: style.Style = {"color": style.MUTED, "linewidth": 0.8, "zorder": 1}
     ax.axline((y[0], y[0]), slope=1, label="predicted = observed", **line)
     bars: style.Style = {"fmt": "none", "ecolor": colour, "elinewidth": 1.2, "alpha": 0.5}
-    ax.errorbar(middle, y, xerr=[middle - low, high - middle], **bars, label="observation ± 2 sd")
+    ax.errorbar(middle, y, xerr=[middle - low, high - middle], **bars, label=what)
     ax.plot(middle, y, **CROSSES, label="data")
 
 

@@ -46,7 +46,7 @@ class ScoredKernel:
         Fitted noise variance, in scaled units.
     log_likelihood : float
         Log likelihood of the scaled targets at the fitted values; of targets of a family, that of
-        the targets themselves by Laplace's approximation.
+        the targets themselves (:mod:`kem_pymc.gp.sites`).
     n_parameters : int
         Number of hyperparameters of the kernel, plus one for the noise.
     bic : float

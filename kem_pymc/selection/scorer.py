@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 FITS = ("pilot", "map", "ml")
 CRITERIA = ("posterior", "bic", "aic", "laplace", "loo")
 
+#: Largest number of times that observations that stand for targets of a family are made anew and
+#: the composition is fitted to them; and the gain of a fit in nats below which they are kept. With
+#: new ones scores would change by .005 nats at most, in nine of ten cases.
+ROUNDS, SETTLED = 5, 0.05
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -289,11 +294,13 @@ class Scorer:
     def _exact(self, problem: FitProblem, starts: Sequence[np.ndarray]) -> _Scored:
         objective = problem.objective
         fitted = fit(objective, starts, self.runs)
-        if objective.recorded is not None:  # the family's likelihood replaces pseudo-observations
-            fitted = fit(objective.around(fitted.values, rough=True), [fitted.values], 1)
-            objective = objective.around(fitted.values)
-            likelihood, density = objective.terms(fitted.values)
-            fitted = replace(fitted, log_likelihood=likelihood, log_prior=density)
+        near = None
+        for _ in range(ROUNDS if objective.recorded is not None else 0):
+            objective = objective.around(fitted.values, near)
+            near, before = objective.sites, sum(objective.terms(fitted.values))
+            fitted = fit(objective, [fitted.values], 1)
+            if fitted.height < before + SETTLED:
+                break
         return _Scored(objective, *self._fit_and_criterion(objective, problem, fitted))
 
     def _rough(self, problem: FitProblem) -> _Scored:
@@ -301,7 +308,7 @@ class Scorer:
         fitted, evidence = rough_fit(objective, problem.starts, self.runs)
         if objective.recorded is not None:
             before = objective.terms(fitted.values)[0]
-            objective = objective.around(fitted.values, rough=True)
+            objective = objective.around(fitted.values)
             likelihood = objective.terms(fitted.values)[0]
             fitted = replace(fitted, log_likelihood=likelihood)
             evidence += likelihood + objective.log_constant - before

@@ -206,7 +206,10 @@ class Selection(Displayed):
             prediction = prediction.given(noise, sizes)
             if calibrated:
                 prediction = replace(prediction, calibration=self.calibration)
-            finite = np.isfinite([prediction.mean, prediction.sd]).all()
+            moments, function = [prediction.mean, prediction.sd], prediction.function
+            if prediction.family is not None:  # moments of its targets may be infinite anyway
+                moments = [function.mean, function.sd]
+            finite = np.isfinite(moments).all()
         if not finite:
             raise InputError(
                 "The inputs are so large that the prediction isn't finite. "

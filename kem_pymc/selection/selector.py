@@ -126,7 +126,7 @@ class ScaledPoints:
         recorded = Recorded(scaling.family, y, each, scaling.target_mean, scaling.target_sd)
         before = KnownPart(shared, inputs)
         # Of the user's own function no more is known than its size: it has the unit's variance.
-        found = recorded.sites(before.mean, before.covariance + np.eye(len(y)), rough=True)
+        found = recorded.sites(before.mean, before.covariance + np.eye(len(y)))
         return cls(inputs, found.targets, KnownPart(shared, inputs, found.noise), recorded)
 
     @property

@@ -141,6 +141,17 @@ def test_counts_with_a_gamma_rate_are_about_negative_binomial():
     assert np.abs(found.log_density(y) - poisson.logpmf(y, 3)).max() > 1e-3
 
 
+def test_quantiles_of_a_curve_of_counts_are_lognormal():
+    """Fails if errors of kernels are mixed up, or sizes are left out."""
+    weights, mean, sd = np.array([0.3, 0.7]), np.array([[0.2], [1.4]]), np.array([[0.5], [0.8]])
+    noises, sizes = np.array([1.0, 0.1]), np.array([3.0])
+    found = Response(Mixture(weights, mean, sd), noises[:, None], Family("count"), sizes)
+    logs = Mixture(weights, mean + noises[:, None] / 2 + np.log(3), sd)
+    for probability in (0.025, 0.5, 0.975):
+        expected = np.exp(logs.quantile(probability))
+        np.testing.assert_allclose(found.curve_quantile(probability), expected, rtol=0.02)
+
+
 @pytest.mark.parametrize("kind", ["binary", "ordinal"])
 def test_probabilities_of_levels_are_those_of_their_targets(kind):
     found, _ = response(kind, NARROW)

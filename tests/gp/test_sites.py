@@ -1,11 +1,11 @@
-"""Sites, against Laplace's approximation in full and against importance sampling."""
+"""Sites, against importance sampling."""
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, multivariate_t
+from scipy.stats import multivariate_normal, multivariate_t, norm
 
 from kem_pymc.data.families import Family
-from kem_pymc.gp.sites import closest, sites
+from kem_pymc.gp.sites import GAIN, sites
 
 N = 12
 FAMILIES = {
@@ -49,33 +49,10 @@ def log_evidence(mean, covariance, found):
 
 
 @each
-def test_evidence_is_laplaces(kind):
-    """Against eq. 3.32 of Rasmussen and Williams (2006), with inverses and determinants."""
+def test_posteriors_are_about_those_of_importance_sampling(kind):
+    """Fails if expectations or constants belong to other sites."""
     mean, covariance, family, y, sizes = problem(kind)
     found = sites(mean, covariance, family, y, sizes)
-    mode, spread = posterior(mean, covariance, found)
-    first, weight = family.derivatives(y, mode, sizes)
-    inverse = np.linalg.inv(covariance)
-    np.testing.assert_allclose(first, inverse @ (mode - mean), atol=1e-4)  # it is the mode
-    np.testing.assert_allclose(np.linalg.inv(spread), inverse + np.diag(weight), atol=1e-3)
-    expected = (
-        family.log_density(y, mode, sizes).sum()
-        - 0.5 * (mode - mean) @ inverse @ (mode - mean)
-        - 0.5 * np.linalg.slogdet(np.eye(N) + covariance @ np.diag(weight))[1]
-    )
-    assert log_evidence(mean, covariance, found) == pytest.approx(expected, abs=1e-6)
-    assert found.iterations < 60
-
-
-@each
-def test_posteriors_are_about_those_of_importance_sampling(kind):
-    """Means and evidence of both; fails if expectations or constants belong to other sites.
-
-    Laplace's evidence isn't one for Student's t, and its means are off by a quarter of an sd for
-    counts of which most are zeros.
-    """
-    mean, covariance, family, y, sizes = problem(kind)
-    at_mode, found = (f(mean, covariance, family, y, sizes) for f in (sites, closest))
     centre, spread = posterior(mean, covariance, found)
     proposal = multivariate_t(centre, spread * 1.1, df=10)
     g = proposal.rvs(40_000, random_state=np.random.default_rng(2))
@@ -92,20 +69,32 @@ def test_posteriors_are_about_those_of_importance_sampling(kind):
     np.testing.assert_allclose((centre - exact) / sd, 0, atol=0.06 if heavy else 0.03)
     np.testing.assert_allclose(np.sqrt(np.diag(spread)) / sd, 1, atol=0.1 if heavy else 0.04)
     assert evidence - 0.1 < log_evidence(mean, covariance, found) < evidence + 0.01
-    if not heavy:
-        assert log_evidence(mean, covariance, at_mode) == pytest.approx(evidence, abs=0.1)
-        mode, _ = posterior(mean, covariance, at_mode)
-        np.testing.assert_allclose((mode - exact) / sd, 0, atol=0.3)
 
 
 def test_steps_are_halved_where_they_go_too_far():
-    """Counts that pilots never had, under a wide prior: the first step is to a rate of exp(160)."""
-    family, covariance = Family("count", (), (-9.0, 0.5)), 400 * np.eye(2)
+    """Counts that pilots never had, under a wide prior: whole steps are to rates of exp(160).
+
+    Points are independent, so that the evidence is that of quadrature.
+    """
+    family, variance = Family("count", (), (-9.0, 0.5)), 400.0
     y, mean = np.array([1.0, 200.0]), np.full(2, -9.0)
-    found = sites(mean, covariance, family, y)
-    mode, _ = posterior(mean, covariance, found)
-    gradient = y - np.exp(mode) - np.linalg.solve(covariance, mode - mean)
-    np.testing.assert_allclose(gradient, 0, atol=1e-4)
+    found = sites(mean, variance * np.eye(2), family, y)
+    g = np.linspace(-60, 10, 20_001)[:, None]
+    terms = family.log_density(y, g) + norm(-9, 20).logpdf(g)
+    exact = np.log(np.trapezoid(np.exp(terms), g, axis=0)).sum()
+    assert log_evidence(mean, variance * np.eye(2), found) == pytest.approx(exact, abs=0.1)
+
+
+def test_an_outlier_costs_its_tail_and_other_kernels_cannot_explain_it():
+    """Fails if its site has no precision: the observation would be many sds away."""
+    mean, covariance, family, y, _ = problem("student")
+    y[3] = 1e4
+    found, rest = sites(mean, covariance, family, y), np.delete(np.arange(N), 3)
+    without = mean[rest], covariance[np.ix_(rest, rest)]
+    expected = log_evidence(*without, sites(*without, family, y[rest]))
+    expected += family.log_density(y[3:4], mean[3:4])[0]  # hardly varies over likely functions
+    assert log_evidence(mean, covariance, found) == pytest.approx(expected, abs=0.1)
+    assert (np.abs(found.z - posterior(mean, covariance, found)[0]) < 6 * np.sqrt(found.v)).all()
 
 
 def test_points_in_one_place_without_errors_are_allowed():
@@ -113,5 +102,5 @@ def test_points_in_one_place_without_errors_are_allowed():
     found = sites(np.zeros(3), np.full((3, 3), 2.0), family, y)
     together = sites(np.zeros(1), np.full((1, 1), 2.0), Family("binomial"), y[:1] * 2, y[:1] * 3)
     assert log_evidence(np.zeros(3), np.full((3, 3), 2.0), found) + np.log(3) == pytest.approx(
-        log_evidence(np.zeros(1), np.full((1, 1), 2.0), together)
+        log_evidence(np.zeros(1), np.full((1, 1), 2.0), together), abs=GAIN
     )

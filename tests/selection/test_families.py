@@ -14,6 +14,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
+from kem_pymc.plots import predictions
 from kem_pymc.selection.kem import KEMSelector
 from tests.model.conftest import SAMPLING
 from tests.refusals import refused
@@ -93,6 +94,37 @@ def test_likelihood_and_predictions_are_those_of_importance_sampling(name, learn
     expected = np.log(weights @ np.exp(family.log_density(at, g[:, 12:], new)))
     np.testing.assert_allclose(predicted.log_predictive_density(at), expected, atol=0.03)
     np.testing.assert_array_equal(found.targets, y)
+
+
+@pytest.mark.parametrize("name", ["count", "binary", "ordinal"])
+def test_curves_are_drawn_on_the_targets_own_scale(name, learned):
+    """Fails where the noise of latent values widens the band, or exposures are left out."""
+    x, y, sizes, scaling = data(name)
+    given = {} if sizes is None else {"sizes": sizes}
+    found = KEMSelector(replace(learned, scaling=scaling)).select(x, y, **given)
+    ax = predictions(found)
+    lines = {one.get_label(): one.get_xydata() for one in ax.lines}
+    np.testing.assert_allclose(lines["data"][:, 1], y if sizes is None else y / sizes)
+    at, middle = lines["mean"].T
+    observation = found.predict(at).observation
+    np.testing.assert_allclose(middle, observation.curve_quantile(0.5))
+    bands = {c.get_label(): c.get_paths()[0].vertices[:, 1] for c in ax.collections}
+    low, high = observation.curve_quantile(0.025).min(), observation.curve_quantile(0.975).max()
+    band = bands["mean, 95 % interval"]
+    np.testing.assert_allclose([band.min(), band.max()], [low, high])
+    assert ("observation, 95 % interval" in bands) == (name == "ordinal")
+    least, most = scaling.family.support()
+    assert least <= band.min() <= band.max() <= most
+
+
+def test_an_infinite_sd_of_counts_is_no_error_and_intervals_are_shown(learned):
+    """Fails where moments have to be finite, though medians and intervals are."""
+    x, y, sizes, scaling = data("count")
+    wide = replace(scaling, target_sd=400.0)
+    predicted = KEMSelector(replace(learned, scaling=wide)).select(x, y, sizes=sizes).predict(x)
+    assert not np.isfinite(predicted.sd).all() or predicted.sd.max() > 1e100
+    assert np.isfinite(predicted.quantile(0.5)).all()
+    assert "97.5 %" in predicted._repr_html_()
 
 
 def test_what_the_pilots_family_lacks_is_refused(learned):
