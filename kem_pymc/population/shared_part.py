@@ -22,7 +22,7 @@ from kem_pymc.population.posterior import PopulationPosterior
 from kem_pymc.population.variance_function import (
     MEAN,
     ROWS,
-    Candidate,
+    Covariate,
     UserRows,
     VarianceFunction,
     choose,
@@ -262,10 +262,10 @@ def _variance_function(
         means.append(mean)
     columns = np.concatenate(values).T
     candidates = [
-        Candidate(name, column, cohort.levels.get(name, ()))
+        Covariate(name, column, cohort.levels.get(name, ()))
         for name, column in zip(cohort.features, columns, strict=True)
     ]
-    return choose(rows, [*candidates, Candidate(MEAN, np.concatenate(means))])
+    return choose(rows, [*candidates, Covariate(MEAN, np.concatenate(means))])
 
 
 def _part(

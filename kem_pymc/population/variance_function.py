@@ -104,7 +104,7 @@ class VarianceFunction:
         return cls(data["name"], *arrays, tuple(data["labels"]))
 
 
-class Candidate(NamedTuple):
+class Covariate(NamedTuple):
     """A feature, or the mean, on which the noise may depend.
 
     Attributes
@@ -177,7 +177,7 @@ class UserRows(NamedTuple):
         return float(height), 0.5 * noise * (dual**2 - inverse)
 
 
-def choose(rows: Sequence[UserRows], candidates: Iterable[Candidate]) -> VarianceFunction | None:
+def choose(rows: Sequence[UserRows], candidates: Iterable[Covariate]) -> VarianceFunction | None:
     """Return the dependence with the largest gain, or None if the noise is the same everywhere.
 
     A gain is that of the log density of each user's targets given all other users', from whom the

@@ -9,7 +9,7 @@ from kem_pymc.population import variance_function
 from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.population.variance_function import (
     MEAN,
-    Candidate,
+    Covariate,
     UserRows,
     VarianceFunction,
     choose,
@@ -30,9 +30,9 @@ def simulated(rng, slope=0.0, users=20, points=8):
         for z in values
     ]
     return rows, [
-        Candidate("other", rng.normal(size=users * points)),
-        Candidate("z", values.ravel()),
-        Candidate("arm", np.repeat(np.arange(users) % 2, points) - 0.5, ("a", "b")),
+        Covariate("other", rng.normal(size=users * points)),
+        Covariate("z", values.ravel()),
+        Covariate("arm", np.repeat(np.arange(users) % 2, points) - 0.5, ("a", "b")),
     ]
 
 

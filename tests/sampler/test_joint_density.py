@@ -71,6 +71,7 @@ def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=Fa
                 if shared is not None:
                     mean, k = shared.mean(points), k + shared.covariance(points, points)
                     k = k + np.diag(cohort.noise[user][:n] ** 2)
+                    k = k + noise[u, t] * np.diag(shared.noise_factors(points) - 1)
                 known = cohort.ends[user][step - 1] if sequential and step else 0
                 y = cohort.targets[user][:n] - mean
                 law = conditional(k + noise[u, t] * np.eye(n), y, known)
@@ -88,7 +89,7 @@ def with_likelihood(engine, sequential):
 
 @pytest.fixture(scope="module")
 def sharing(cohort, pool, table):
-    """An engine of users who share a mean, and whose targets have known noise."""
+    """An engine of users who share a mean, with known noise and noise that varies."""
     cohort = replace(cohort, noise=noise_of(cohort))
     fixed = KnownByUser.at([SharedFunction()] * cohort.n_users, cohort)
     return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, known_by_user=fixed)
@@ -113,7 +114,8 @@ def test_targets_are_simulated_around_what_is_known(sharing):
     rng = np.random.default_rng(0)
     drawn = np.array([sharing.simulate_targets(arrays, rng)[0, 2] for _ in range(4000)])
     x, own = sharing.cohort.inputs[0], sharing.cohort.noise[0]
-    expected = SharedFunction().covariance(x, x) + arrays[2][0, 2] * np.eye(6) + np.diag(own**2)
+    varying = arrays[2][0, 2] * SharedFunction().noise_factors(x)
+    expected = SharedFunction().covariance(x, x) + np.diag(varying + own**2)
     z = np.linalg.solve(np.linalg.cholesky(expected), (drawn - SharedFunction().mean(x)).T)
     error = 1 / math.sqrt(4000)
     assert np.abs(z.mean(axis=1)).max() < 4 * error

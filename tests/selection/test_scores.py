@@ -121,7 +121,7 @@ def test_scores_of_classes(name, cuts):
     family = Family(name, cuts)
     scaling = Scaling(np.zeros(1), np.ones(1), 0.0, 2.0, family=family)
     function = Mixture(np.array([0.3, 0.7]), rng.normal(size=(2, 40)), np.full((2, 40), 0.8))
-    prediction = Prediction(function, np.array([0.5, 0.1]), family=family, include_noise=True)
+    prediction = Prediction(function, np.array([[0.5], [0.1]]), family=family, include_noise=True)
     made = SimpleNamespace(scaling=scaling, predict=lambda *_, **__: prediction)
     levels = family.levels
     y = rng.choice(levels, 40)
