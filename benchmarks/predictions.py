@@ -53,7 +53,7 @@ DRAWS, LATENT = 8192, 4
 
 @dataclass(frozen=True)
 class Case:
-    """A distribution of targets, written with SciPy, and what KEM is told of it."""
+    """A distribution of targets, written with SciPy, and its family and settings in kem_pymc."""
 
     family: Family | None
     law: Callable[[np.ndarray], Any]
