@@ -79,8 +79,11 @@ class Calibration:
 
     def __str__(self) -> str:
         change = self.reaches[-1] / NORMAL[-1] - 1
-        wider = f"{100 * abs(change):.0f} % {'wider' if change >= 0 else 'narrower'}"
-        return f"95 % intervals of new users, calibrated on {self.users} pilot users, are {wider}"
+        far = f"{100 * abs(change):.0f} % {'further' if change >= 0 else 'less far'}"
+        return (
+            f"95 % intervals of new users, calibrated on {self.users} pilot users, reach {far} than "
+            "predictions say"
+        )
 
 
 def score(before: np.ndarray, until: np.ndarray) -> np.ndarray:

@@ -246,16 +246,17 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     """Draw observed against leave-one-out predicted values (closed form, eq. 5.12 in R&W)."""
     conditional, sites = selection.conditioned.conditional, selection.considered[0].sites
     errors, variances = conditional.left_out()
-    _, y = points_of(selection)
+    x, y = points_of(selection)
     scaling = selection.scaling
     if sites is None or scaling.family is None:
         what, left_out, wide = "observation ± 2 sd", selection.y - errors, 2 * np.sqrt(variances)
         low, middle, high = (scaling.targets_back(left_out + side * wide) for side in (-1, 0, 1))
     else:
         mean = scaling.mean_back(sites.targets - errors)[None]
-        sd = scaling.sd_back(np.sqrt(variances - sites.noise))[None]
+        noises = selection.predict(x, single=True).noises
+        sd = np.sqrt(scaling.variance_back(variances - sites.noise) - noises)
         sizes = None if selection.recorded is None else selection.recorded.sizes
-        response = Response(Mixture(np.ones(1), mean, sd), np.zeros((1, 1)), scaling.family, sizes)
+        response = Response(Mixture(np.ones(1), mean, sd), noises, scaling.family, sizes)
         single = scaling.family.name == "binary"  # probabilities say more than 0 and 1
         what = f"{'probability' if single else 'observation'}, 95 % interval"
         quantile = response.curve_quantile if single else response.quantile

@@ -7,6 +7,8 @@ from matplotlib.axes import Axes
 
 from kem_pymc._system.options import checked
 from kem_pymc.data.categories import CAT
+from kem_pymc.data.families import LATENT
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.prediction import Component
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.prose import named
@@ -40,6 +42,10 @@ def components(
     The title of each panel gives the standard deviation of the component's mean over the user's
     points, in the target's unit: how much the component changes the prediction.
 
+    Components add up to the transformed target if there is a transform, and to latent values, such
+    as log odds, if the target has a family; there are no crosses for the latter, since targets have
+    another scale.
+
     Parameters
     ----------
     selection : Selection
@@ -59,6 +65,7 @@ def components(
         If the study has another number of features; and as for :func:`predictions`.
     """
     names, target = style.names(study, selection.pool.dimension)
+    label = f"contribution to {_summed(target, selection.scaling)}"
     own = tuple(r for r in selection.considered if r.composition == selection.composition)
     weight = (1 - selection.departure) * sum(row.weight for row in own)
     selection = replace(selection, considered=own, unshared=None, departure=0.0)
@@ -73,18 +80,17 @@ def components(
         grouped = any(factor.base == CAT for factor in candidate.factors)
         if len(features) == 1 and not grouped:
             _draw_curve(selection, candidate, features[0], ax)
-            ax.set(xlabel=names[features[0]], ylabel=f"contribution to {target}")
+            ax.set(xlabel=names[features[0]], ylabel=label)
             alike.append(ax)
         elif len(features) == 2 and not grouped:
-            _draw_map(selection, candidate, features, f"contribution to {target}", ax)
+            _draw_map(selection, candidate, features, label, ax)
             ax.set(xlabel=names[features[0]], ylabel=names[features[1]])
         else:
             _draw_at_points(selection, candidate, ax)
-            ax.set(xlabel=f"observed {target}", ylabel=f"contribution to {target}")
+            ax.set(xlabel=f"observed {target}", ylabel=label)
         x, _ = points_of(selection)
         spread = _share(selection, candidate, x).mean.std()
-        label = named((candidate,), names)
-        ax.set_title(label, loc="left", fontsize="medium")
+        ax.set_title(named((candidate,), names), loc="left", fontsize="medium")
         ax.set_title(f"sd {spread:.2g}", loc="right", fontsize="small", color=style.MUTED)
         style.tidy(ax)
     if alike:
@@ -95,21 +101,30 @@ def components(
     return axes
 
 
+def _summed(target: str, scaling: Scaling) -> str:
+    """Return what components add up to."""
+    if scaling.family is not None and scaling.family.name != "student":
+        return f"the {LATENT[scaling.family.name]} of {target}"
+    return target if scaling.transform is None else f"{target} by {scaling.transform.name}"
+
+
 def _share(selection: Selection, candidate: Candidate, x: np.ndarray) -> Component:
     label = candidate.label(selection.pool.dimension)
     return selection.predict(x).components[label]
 
 
 def _draw_curve(selection: Selection, candidate: Candidate, column: int, ax: Axes) -> None:
-    x, y = points_of(selection)
+    x, _ = points_of(selection)
     low, high = x[:, column].min(), x[:, column].max()
     margin = 0.03 * (high - low) or 0.5
     at = np.linspace(low - margin, high + margin, FINE)
     share = _share(selection, candidate, section(x, column, at))
     draw_band(ax, at, share.mean, share.sd, style.PALETTE[0])
-    residual = y - selection.predict(x).mean
-    partial = _share(selection, candidate, x).mean + residual
-    ax.plot(x[:, column], partial, **CROSSES, label="data minus the other components")
+    if selection.scaling.family is None or selection.scaling.family.name == "student":
+        fitted, own = selection.predict(x), candidate.label(selection.pool.dimension)
+        others = sum(part.mean for label, part in fitted.components.items() if label != own)
+        partial = selection.scaling.mean_back(selection.y) - fitted.offset - others
+        ax.plot(x[:, column], partial, **CROSSES, label="data minus the other components")
     ax.margins(x=0)
 
 

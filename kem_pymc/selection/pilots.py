@@ -63,8 +63,9 @@ def calibrate(
     Raises
     ------
     InputError
-        If `idata` isn't the posterior of an evolution model, or there are no two pilot users with
-        two time steps each.
+        If `idata` isn't the posterior of an evolution model, there are no two pilot users with two
+        time steps each, or targets are 0 and 1: intervals that cover 95 % of them would leave out
+        an outcome with a probability of up to a third.
     KeyboardInterrupt
         After Ctrl-C.
 
@@ -74,6 +75,10 @@ def calibrate(
     average. It takes about 1000 selections, more of 20 users with more than 50 time steps.
     """
     cohort, rows = read_cohort(idata), []
+    if cohort.family is not None and cohort.family.name == "binary":
+        raise InputError(
+            "Intervals of targets that are 0 or 1 aren't calibrated. Use their probabilities."
+        )
     for u, selections in as_if_new(cohort, idata, final, unshared, USERS):
         for step, selection in enumerate(selections):
             coming = points_to_predict(cohort, u, step, "next")

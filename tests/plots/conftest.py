@@ -1,15 +1,18 @@
 """Hand-made inputs for pictures, and what a test asks of a drawn picture."""
 
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.recorded import Recorded, ScaledSites
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -71,6 +74,23 @@ def make_selection():
         pool = pool_of([name, *others], x.shape[1])
         data = scaling.inputs(x), scaling.targets(y)
         return Selection((considered,), pool, scaling, *data, run_time=0.0)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def of_a_family():
+    """Return a selection whose targets stand for those of a family, with known variances."""
+
+    def make(selection, name, targets, noise=0.4):
+        family = Family(name, (), (0.0, 1.0))
+        sites = ScaledSites(selection.y, np.full(selection.y.shape, noise), 0.0)
+        return replace(
+            selection,
+            considered=(replace(selection.considered[0], sites=sites),),
+            scaling=replace(selection.scaling, family=family),
+            recorded=Recorded(family, targets, None, 0.0, 1.0),
+        )
 
     return make
 

@@ -104,6 +104,27 @@ def test_several_features_give_leave_one_out_predictions(make_selection, points)
         assert (right - left)[i] == pytest.approx(4 * predicted.sd[0])
 
 
+@pytest.mark.parametrize("name", ["count", "binary"])
+def test_left_out_targets_of_a_family_are_predicted_on_their_own_scale(
+    make_selection, points, of_a_family, name
+):
+    x, y = points(8, dimension=2)
+    noise, targets = np.linspace(0.2, 3, 8), np.arange(8.0) % 2
+    scaling = Scaling(np.zeros(2), np.array([2.0, 4.0]), 0.5, 1.5)
+    selection = of_a_family(
+        make_selection("SE0 + LIN1", x, y, scaling=scaling), name, targets, noise
+    )
+    shown = predictions(selection, study=Study).collections[0].get_segments()
+    for i in range(8):
+        others = np.arange(8) != i
+        alone = make_selection("SE0 + LIN1", x[others], y[others], scaling=scaling)
+        alone = of_a_family(alone, name, targets[others], noise=noise[others])
+        response = alone.predict(x[i : i + 1]).observation
+        quantile = response.curve_quantile if name == "binary" else response.quantile
+        expected = [quantile(p)[0] for p in (0.025, 0.975)]
+        np.testing.assert_allclose(shown[i], np.transpose([expected, [targets[i]] * 2]))
+
+
 @pytest.mark.parametrize("feature", ["bmi", 1])
 def test_a_section_holds_the_other_features_at_their_median(make_selection, points, feature, typed):
     x, y = points(9, dimension=2)

@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.transforms import Transform
 from kem_pymc.plots import components
-from tests.plots.test_curves import line
+from tests.plots.test_curves import Weekly, line
 
 
 class Study:
@@ -27,6 +30,24 @@ def test_curves_are_the_components_and_crosses_leave_only_noise(make_selection, 
         np.testing.assert_allclose(crosses - fitted.components[name].mean, y - fitted.mean)
         assert ax.get_title(loc="right") == f"sd {fitted.components[name].mean.std():.2g}"
     assert linear.get_ylim() == periodic.get_ylim()
+
+
+@pytest.mark.parametrize("transform", ["log", "count"])
+def test_components_add_up_on_a_scale_of_their_own(make_selection, points, of_a_family, transform):
+    x, y = points(12)
+    if transform == "log":
+        scaling = Scaling(np.zeros(1), np.ones(1), 0.5, 2.0, Transform("log"))
+        selection = make_selection("LIN0 + PER0", x, np.exp(y), scaling=scaling)
+    else:
+        selection = of_a_family(make_selection("LIN0 + PER0", x, y), "count", np.arange(12.0))
+    _, first, _ = components(selection, study=Weekly)
+    crosses = [one for one in first.lines if one.get_label().startswith("data")]
+    if transform == "count":
+        assert (first.get_ylabel(), crosses) == ("contribution to the log rate of steps", [])
+        return
+    assert first.get_ylabel() == "contribution to steps by log"
+    parts = selection.predict(x).components
+    np.testing.assert_allclose(crosses[0].get_ydata(), y - 0.5 - parts["PER0"].mean)
 
 
 def test_every_kind_of_component_has_its_axes_named(make_selection, points):

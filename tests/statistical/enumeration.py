@@ -39,6 +39,8 @@ class Problem(NamedTuple):
         Log-normal prior of the noise variance by the parent's size.
     known : tuple of int
         How many of the first points of every dataset its likelihood is conditioned on.
+    errors : sequence of (n,) arrays
+        Known variances of the targets' own noise.
     """
 
     covariances: Sequence[np.ndarray]
@@ -49,6 +51,7 @@ class Problem(NamedTuple):
     enter: tuple[float, ...]
     noise: tuple[tuple[float, float], ...]
     known: tuple[int, ...]
+    errors: Sequence[np.ndarray]
 
     def __hash__(self) -> int:
         return id(self)
@@ -74,6 +77,7 @@ def log_base(problem: Problem, parent: Composition, own: Composition, members: t
     log_likelihood = np.zeros(len(NODES))
     for d in members:
         covariance = np.einsum("c,cij->ij", np.array(own, dtype=float), problem.covariances[d])
+        covariance += np.diag(problem.errors[d])
         y, known = problem.targets[d], problem.known[d]
         log_likelihood += normal_log_densities(covariance, y, noise)
         log_likelihood -= normal_log_densities(covariance[:known, :known], y[:known], noise)

@@ -11,6 +11,7 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
+from kem_pymc.model.shared_functions import KnownByUser
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, start, sweep
 from tests.statistical.enumeration import (
     Problem,
@@ -28,6 +29,9 @@ VALUES = {"amplitude": 1.5, "lengthscale": 0.8, "shift": 0.7}
 NOISE = ((-0.5, 0.6), (-1.0, 0.8), (-0.2, 0.5))
 NARROW = 1e-4
 
+#: Known sds of targets' own noise.
+ERRORS = ([0.0, 1.5, 0.4], [1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0])
+
 #: Targets that speak for different kernels, and not clearly.
 ROWS = ([0.3, 1.9, 2.6], [-0.4, -1.7], [0.9, -0.8, 0.5], [1.2, 1.4])
 
@@ -38,12 +42,14 @@ def make_problem(ends, enter, alpha=0.9, stay=0.7, sequential=False):
     sizes = [e[-1] for e in ends]
     inputs = [rng.uniform(0, 3, (n, 1)) for n in sizes]
     targets = [np.resize(ROWS[u], n) for u, n in enumerate(sizes)]
+    errors = [np.resize(ERRORS[u], n) for u, n in enumerate(sizes)]
     cohort = Cohort(
         users=tuple("abcd"[: len(ends)]),
         inputs=tuple(inputs),
         targets=tuple(targets),
         ends=tuple(np.array(e) for e in ends),
         features=("x",),
+        noise=tuple(errors),
     )
     table = priors.synthetic().replace(
         amplitude=pm.LogNormal.dist(math.log(VALUES["amplitude"]), NARROW),
@@ -53,7 +59,8 @@ def make_problem(ends, enter, alpha=0.9, stay=0.7, sequential=False):
         stay=stay,
         enter=dict(zip(POOL.names, enter, strict=True)),
     )
-    engine = Engine(cohort, POOL, table, alpha, 1.0, sequential=sequential)
+    known = KnownByUser.at(None, cohort)
+    engine = Engine(cohort, POOL, table, alpha, 1.0, sequential=sequential, known_by_user=known)
     places = [(u, n) for u, e in enumerate(ends) for n in e]
     terms = [
         np.array([covariance(str(c), _values(c), x, x) for c in POOL])
@@ -62,7 +69,8 @@ def make_problem(ends, enter, alpha=0.9, stay=0.7, sequential=False):
     steps = tuple(t for e in ends for t in range(len(e)))
     rows = [targets[u][:n] for u, n in places]
     known = tuple(m if sequential else 0 for e in ends for m in (0, *e[:-1]))
-    return engine, Problem(terms, rows, steps, alpha, stay, tuple(enter), NOISE, known)
+    own = [errors[u][:n] ** 2 for u, n in places]
+    return engine, Problem(terms, rows, steps, alpha, stay, tuple(enter), NOISE, known, own)
 
 
 def _values(candidate):
@@ -100,9 +108,13 @@ def test_one_time_step_is_as_enumeration_says(schedule):
     engine, problem = make_problem(*ONE_STEP)
     exact = joint_posterior(problem)
     assert len(exact) == 756
-    scores = z_scores(visits(engine, schedule, 4000, seed=1), exact)
+    found = visits(engine, schedule, 4000, seed=1)
+    scores = z_scores(found, exact)
     assert len(scores) > 20
     assert largest(scores) < 4, scores
+    # Without the known noise the posterior is another one.
+    unknown = problem._replace(errors=[np.zeros(len(e)) for e in problem.errors])
+    assert largest(z_scores(found, joint_posterior(unknown))) > 6
 
 
 LIKELIHOODS = pytest.mark.parametrize("sequential", [False, True], ids=["cumulative", "sequential"])
