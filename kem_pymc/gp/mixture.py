@@ -68,7 +68,8 @@ class Mixture:
         """Return the cumulative distribution function (m,) at values (m,)."""
         if self.transform is not None:
             y = self.transform.forward(y)
-        return self.weights @ ndtr((y - self.mean) / self.sd)
+        total = self.weights @ ndtr((y - self.mean) / self.sd)
+        return np.minimum(total, 1.0)  # weights may add up to more by rounding
 
     def quantile(self, probability: float) -> np.ndarray:
         """Return quantiles (m,), which lie between those of the normal distributions."""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc.gp.calibration import DEGREES, LEVELS, NORMAL, Calibration, score
+from kem_pymc.gp.calibration import DEGREES, FURTHEST, LEVELS, NORMAL, Calibration, score
+from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.prediction import Prediction
 
 
@@ -81,3 +82,11 @@ def test_quantiles_have_other_probabilities():
     assert wide.probability(0.1) == pytest.approx(stats.norm.cdf(-1.0))
     further = stats.norm.ppf(0.999) * 2.5 / NORMAL[-1]
     assert wide.probability(0.999) == pytest.approx(stats.norm.cdf(further))
+
+
+def test_far_targets_of_mixtures_have_scores():
+    """Weights that add up to more than one by rounding gave P(Y <= y) above one, which has none."""
+    mixture = Mixture(np.full(5, 0.2) * (1 + 5e-16), np.zeros((5, 1)), np.ones((5, 1)))
+    assert mixture.weights @ np.ones(5) > 1
+    until = mixture.cdf(np.array([40.0]))
+    assert score(until, until) == FURTHEST
