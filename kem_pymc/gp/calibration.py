@@ -81,8 +81,8 @@ class Calibration:
         change = self.reaches[-1] / NORMAL[-1] - 1
         far = f"{100 * abs(change):.0f} % {'further' if change >= 0 else 'less far'}"
         return (
-            f"95 % intervals of new users, calibrated on {self.users} pilot users, reach {far} than "
-            "predictions say"
+            f"95 % intervals of new users, calibrated on {self.users} pilot users, reach {far} "
+            "than predictions say"
         )
 
 
