@@ -30,7 +30,8 @@ def online_predictions(
     """Draw the predictions for one user at each time step, as 50 and 95 % intervals.
 
     Crosses are the user's points up to the time step, rings those of the next one. Intervals are of
-    an observation, at each of these points; those of the following points are in another colour.
+    an observation at each of these points, of the probability if targets are 0 or 1; those of the
+    following points are in another colour.
 
     Parameters
     ----------

@@ -26,8 +26,9 @@ def mean_curves(
 ) -> Axes:
     """Draw the mean curve of the population or of each group, with its 95 % band, over the data.
 
-    Points of a user in the same group are joined by a thin line in the group's colour. A group's
-    curve is drawn from its first to its last point.
+    Points of a user in the same group are joined by a thin line in the group's colour; of targets
+    that are 0 or 1 there is the share of a group at each time instead. A group's curve is drawn
+    from its first to its last point.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ def mean_curves(
     groups = list(curves.groupby("group", sort=False))
     colours = dict(zip([label for label, _ in groups], COLOURS * len(groups), strict=False))
     model, cohort = posterior.model, posterior.model.cohort
+    family = model.original.family
+    binary = family is not None and family.name == "binary"
     seen: dict[str, list[np.ndarray]] = {label: [] for label in colours}
     thin: style.Style = {"linewidth": 0.6, "alpha": 0.35, "marker": ".", "markersize": 2.5}
     for x, y in zip(cohort.inputs, model.outcomes, strict=True):
@@ -54,12 +57,16 @@ def mean_curves(
         level = 0 * y if by is None else x[:, cohort.features.index(by)]
         for value in np.unique(level):
             label, rows = EVERYBODY if by is None else posterior.label(by, value), level == value
-            ax.plot(at[rows], y[rows], color=colours[label], **thin)
-            seen[label].append(at[rows])
+            if not binary:
+                ax.plot(at[rows], y[rows], color=colours[label], **thin)
+            seen[label].append(np.array([at[rows], y[rows]]))
     for label, curve in groups:
-        within = np.concatenate(seen[label])
+        within, y = np.concatenate(seen[label], axis=1)
         curve = curve[curve[name].between(within.min(), within.max())]
         colour: style.Style = {"color": colours[label]}
+        if binary:
+            shares = pd.Series(y).groupby(within).mean()
+            ax.plot(shares.index, shares, linestyle="none", marker=".", alpha=0.6, **colour)
         ax.plot(curve[name], curve["mean"], linewidth=2.2, label=label, **colour)
         ends = curve["low_95"], curve["high_95"]
         ax.fill_between(curve[name], *ends, alpha=0.25, linewidth=0, **colour)

@@ -16,6 +16,7 @@ from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError, SelectionWarning
+from kem_pymc.gp.response import Response
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Selector
 
@@ -113,8 +114,9 @@ def predictions(
     ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
     it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function`` (the
     sd without noise), the ``median`` of an observation and the ends of its 50, 80 and 95 %
-    intervals (``low_95`` is the 0.025 quantile), in the target's unit; then the features. Of a
-    future point, a count has the exposure one, and a binomial one trial.
+    intervals (``low_95`` is the 0.025 quantile), in the target's unit; then the features. Of
+    targets that are 0 or 1, median and intervals are those of their probability. Of a future point,
+    a count has the exposure one, and a binomial one trial.
 
     Parameters
     ----------
@@ -159,7 +161,9 @@ def predictions(
                 calibrated=calibrated,
                 **{name: row[:n] for name, row in given.items()},
             )
-            point = np.arange(n)
+            point, quantile, observation = np.arange(n), predicted.quantile, predicted.observation
+            if isinstance(observation, Response) and observation.family.name == "binary":
+                quantile = observation.curve_quantile
             frames.append(
                 pd.DataFrame(
                     {
@@ -170,7 +174,7 @@ def predictions(
                             "sd": predicted.sd,
                             "sd_function": predicted.sd_function,
                         },
-                        **{name: predicted.quantile(p) for name, p in QUANTILES.items()},
+                        **{name: quantile(p) for name, p in QUANTILES.items()},
                         **dict(zip(cohort.features, inputs[:n].T, strict=True)),
                     }
                 )

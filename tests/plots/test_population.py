@@ -32,6 +32,18 @@ def test_points_have_the_colour_of_the_group_they_were_in():
     assert sorted(drawn) == sorted(expected)
 
 
+def test_of_targets_that_are_0_or_1_the_shares_of_groups_are_drawn():
+    table = trial().drop(columns="base")
+    table["y"] = (table["y"] > table["y"].median()).astype(int)
+    model = kem.PopulationModel(cohort_of(table, family="binary"), ["arm", "week"], ["level"])
+    draws = {"personal level.sd": np.ones(1), "noise.sd": np.ones(1)}
+    posterior = kem.population.PopulationPosterior(model, draws, np.ones(1), -np.inf, np.nan)
+    ax = plots.mean_curves(posterior, "arm")
+    for shares, curve in zip(ax.lines[::2], ax.lines[1::2], strict=True):
+        expected = table[table["arm"] == curve.get_label()].groupby("week")["y"].mean()
+        np.testing.assert_allclose(shares.get_xydata(), expected.reset_index())
+
+
 def test_curves_end_where_their_group_was_last_seen():
     table = trial().drop(columns="base")
     first = table["arm"].iloc[0]

@@ -1,11 +1,13 @@
 """Selections for targets of a family: likelihoods and predictions are those of the targets."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy.stats import multivariate_normal, multivariate_t
 
 import kem_pymc as kem
@@ -15,6 +17,8 @@ from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.plots import predictions
+from kem_pymc.selection import online
+from kem_pymc.selection import pilots as as_if_new
 from kem_pymc.selection.kem import KEMSelector
 from tests.model.conftest import SAMPLING
 from tests.refusals import refused
@@ -115,6 +119,18 @@ def test_curves_are_drawn_on_the_targets_own_scale(name, learned):
     assert ("observation, 95 % interval" in bands) == (name == "ordinal")
     least, most = scaling.family.support()
     assert least <= band.min() <= band.max() <= most
+    rows = {"ends": (np.array([12]),), "sizes": None if sizes is None else (sizes,)}
+    cohort = kem.Cohort(("u",), (x,), (y,), features=("x",), family=scaling.family, **rows)
+    table = online.predictions({"u": [found]}, cohort)
+    observation = found.predict(x, **given).observation
+    quantile = observation.curve_quantile if name == "binary" else observation.quantile
+    np.testing.assert_allclose(table["low_95"], quantile(0.025))
+
+
+def test_targets_that_are_0_or_1_are_not_calibrated(learned, monkeypatch):
+    cohort = SimpleNamespace(family=Family("binary", (), (0.0, 1.0)))
+    monkeypatch.setattr(as_if_new, "read_cohort", lambda _: cohort)
+    refused(lambda: kem.calibrate(learned, xr.DataTree()), "0 or 1", "their probabilities")
 
 
 def test_an_infinite_sd_of_counts_is_no_error_and_intervals_are_shown(learned):

@@ -233,6 +233,8 @@ def users(
         for name in features
         if name not in PREDICTED and any(own[name].nunique() > 1 for own in by_user.values())
     ]
+    family = learned.scaling.family
+    binary = family is not None and family.name == "binary"  # intervals are of probabilities
     people: list[Content] = []
     for name, rows in kernels.groupby("user", sort=False):
         labels = [named(c, features) for c in rows["composition"]]
@@ -244,8 +246,9 @@ def users(
         if of_user is not None:
             seen = of_user.groupby("time_step")["seen"].sum()
             shown.insert(2, "points", seen.reindex(rows["time_step"]).to_numpy())
-            within = _counted(_within(of_user)).reindex(rows["time_step"], fill_value="")
-            shown["next within 95 %"] = within.to_numpy()
+            if not binary:
+                within = _counted(_within(of_user)).reindex(rows["time_step"], fill_value="")
+                shown["next within 95 %"] = within.to_numpy()
             if len(people) < DRAWN:
                 place = vary[0] if len(vary) == 1 else None
                 drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
@@ -264,19 +267,42 @@ def users(
     title = (
         f"Kernels of {which} users by time step, a tile for each; colours are those of the graph"
     )
-    total = f"{within.sum()} of {len(within)} points, {100 * within.mean():.0f} %,"
+    said = (
+        f"Of the next time steps' points, {within.sum()} of {len(within)} points, "
+        f"{100 * within.mean():.0f} %, lie within the 95 % intervals of their predictions."
+    )
+    if binary and predictions is not None and len(frame):
+        said, frame = _brier(predictions), frame.iloc[:0]
     return {
         "tiles": (svg(tiles, title), title),
+        "said": said if len(within) else "",
         "coverage": table(frame, caption) if len(frame) else "",
-        "within": total,
+        "of": "the probability" if binary else "an observation",
         "users": people,
         "undrawn": max(len(by_user) - DRAWN, 0),
     }
 
 
+def _ahead(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of points after their time step that were observed."""
+    return predictions[~predictions["seen"].astype(bool) & predictions["observed"].notna()]
+
+
+def _brier(predictions: pd.DataFrame) -> str:
+    """Return a sentence on the predicted probabilities of targets that are 0 or 1."""
+    ahead = _ahead(predictions)
+    y, mean = ahead["observed"], ahead["mean"]
+    share, score = y.mean(), ((y - mean) ** 2).mean()
+    return (
+        f"Of the next time steps' {len(ahead)} points, a share of {share:.3f} is 1; predicted were "
+        f"{mean.mean():.3f}. The Brier score of predictions is {score:.3f}; that of the share "
+        f"itself is {share * (1 - share):.3f}, and that of knowing each point 0."
+    )
+
+
 def _within(predictions: pd.DataFrame) -> pd.Series:
     """Return whether the points after a time step, the index, lie in their 95 % intervals."""
-    ahead = predictions[~predictions["seen"].astype(bool) & predictions["observed"].notna()]
+    ahead = _ahead(predictions)
     inside = ahead["observed"].between(ahead["low_95"], ahead["high_95"])
     return inside.set_axis(ahead["time_step"])
 

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from sklearn.metrics import brier_score_loss
 
 import kem_pymc as kem
+from kem_pymc.data.families import Family
 from kem_pymc.diagnostics.parts import headline
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots.report import sections
@@ -93,6 +95,22 @@ def test_users_are_listed_with_kernels_and_points_within_their_intervals(page, s
     within = every["observed"].between(every["low_95"], every["high_95"])
     total = f"{within.sum()} of {len(every)} points, {100 * within.mean():.0f} %, lie within"
     assert total in section
+
+
+def test_of_targets_that_are_0_or_1_probabilities_are_scored(study):
+    material = Material.of_folder(study)
+    table, learned = material.predictions, material.evolutions
+    table["observed"], table["mean"] = np.arange(len(table)) % 2, 0.3 + 0.2 * table["seen"]
+    scaling = replace(learned.scaling, family=Family("binary", (), (0.0, 1.0)))
+    found = sections.users("new", material.selections, table, replace(learned, scaling=scaling))
+    y = table["observed"][~table["seen"]]
+    assert f"a share of {y.mean():.3f} is 1; predicted were 0.300." in found["said"]
+    assert (
+        f"score of predictions is {brier_score_loss(y, np.full(len(y), 0.3)):.3f}" in found["said"]
+    )
+    assert f"itself is {brier_score_loss(y, np.full(len(y), y.mean())):.3f}" in found["said"]
+    assert (found["of"], found["coverage"]) == ("the probability", "")
+    assert not any("within" in user["table"] for user in found["users"])
 
 
 def test_points_to_come_are_drawn_but_not_counted(study):
