@@ -14,12 +14,13 @@ from kem_pymc.cli.main import app
 from kem_pymc.cli.tables import Table
 from kem_pymc.kernels import base
 from kem_pymc.lifelong.training import training
+from tests.cli.test_main import commands as all_commands
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = all_commands()
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -114,8 +115,8 @@ def test_python_runs_in_order(
 def test_commands_exist(line: str) -> None:
     _, *words = shlex.split(line)
     command = typer.main.get_command(app)
-    if not words[0].startswith("-"):
-        command = command.commands[words[0]]  # type: ignore[attr-defined]
+    while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        command = command.commands[words.pop(0)]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {word for word in words if word.startswith("--")} <= known
 

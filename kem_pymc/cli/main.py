@@ -32,6 +32,7 @@ from kem_pymc.cli import (
     screen,
     search,
     select,
+    trial,
 )
 from kem_pymc.errors import (
     DataWarning,
@@ -157,14 +158,28 @@ def kem(
     """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
 
 
-for module in (quickstart, fit, effects, diagnose, select, report, init, compare, search, doctor):
-    command = getattr(module, module.__name__.rpartition(".")[2])
+def _add(group: typer.Typer, command: Any, example: str) -> None:
+    """Add a command to a group."""
     paragraphs = cleandoc(command.__doc__).split("\n\n")  # Typer would keep their line breaks
-    app.command(
+    group.command(
         cls=_Command,
-        epilog=module.EXAMPLE,
+        epilog=example,
         help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
     )(command)
+
+
+for module in (quickstart, fit, effects, diagnose, select, report, init, compare, search, doctor):
+    _add(app, getattr(module, module.__name__.rpartition(".")[2]), module.EXAMPLE)
+
+running = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+for command, words in trial.COMMANDS.items():
+    _add(running, command, f"Example: kem trial {command.__name__} {words}")
+app.add_typer(
+    running,
+    name="trial",
+    help="Run a trial: participants' data in a database, a selection for each time step.",
+    epilog=f"Example: kem trial init {trial.COMMANDS[trial.init]}",
+)
 
 
 def main() -> None:

@@ -143,13 +143,13 @@ class KEMSelector(PoolSelector):
         self.average = average
         stored = _stored(priors, evolutions) if fit == "map" else None
         floor = evolutions.noise_floor
-        self._scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored)
+        self.scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored)
         self.departure = departure
         usual = (fit, criterion, average) == ("pilot", "posterior", None)
         self.calibration = evolutions.calibration if usual else None
-        self._unshared = None
+        self.unshared = None
         if evolutions.unshared is not None and departure > 0:
-            self._unshared = KEMSelector(
+            self.unshared = KEMSelector(
                 evolutions.unshared,
                 fit,
                 criterion,
@@ -192,17 +192,17 @@ class KEMSelector(PoolSelector):
             )
             warnings.warn(message, SelectionWarning, stacklevel=2)
             selection = replace(selection, message=message)
-        if self._unshared is None or _follows(previous, len(selection.y)):
+        if self.unshared is None or _follows(previous, len(selection.y)):
             return selection
-        return selection.with_unshared(self._unshared.select(x, y, **given), self.departure)
+        return selection.with_unshared(self.unshared.select(x, y, **given), self.departure)
 
     def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
         parent = self._parent(previous)
         rounds = []
         for source in self._sources(parent):
             proposals = self._proposals(source, parent, previous)
-            plausible = self._scorer.shortlist(proposals, self.max_candidates, points)
-            rounds.append(self._scorer.consider(plausible, parent, previous, points))
+            plausible = self.scorer.shortlist(proposals, self.max_candidates, points)
+            rounds.append(self.scorer.consider(plausible, parent, previous, points))
         return ranked(rounds)
 
     def _parent(self, previous: Previous) -> Composition:
@@ -229,7 +229,7 @@ class KEMSelector(PoolSelector):
         if previous is not None or not proposals:
             kept = [c for c in source.children(parent) if c.composition == parent]
             probability = kept[0].probability if kept else source.probability_of_new(parent)
-            summary = kept[0] if kept else self._typical(parent, previous)
+            summary = kept[0] if kept else self.typical(parent, previous)
             proposals = [proposal for proposal in proposals if proposal.composition != parent]
             proposals.append(Proposal(parent, "current", probability, summary))
         return proposals
@@ -259,7 +259,7 @@ class KEMSelector(PoolSelector):
             if composition == parent:
                 status, probability = "current", stay + probability
             known = final or child
-            summary = known.summary if known else self._typical(parent, previous)
+            summary = known.summary if known else self.typical(parent, previous)
             proposals.append(Proposal(composition, status, probability, summary))
         return [proposal for proposal in proposals if proposal.probability > 0]
 
@@ -271,7 +271,7 @@ class KEMSelector(PoolSelector):
             for c in likely[:COMPARED] or children[:1]
         ]
 
-    def _typical(self, composition: Composition, previous: Previous) -> KernelSummary:
+    def typical(self, composition: Composition, previous: Previous) -> KernelSummary:
         """Return typical values of a composition that isn't a child of itself."""
         anywhere = self.evolutions.typical(composition)
         if anywhere is not None:

@@ -147,7 +147,7 @@ class TestTrainings:
         scaling = scaling_for(pilot, table)
         training = Training(pilot, pool, table, scaling, None, task.scale.sampling)
         task.method.learn(training, np.random.default_rng(0))
-        scorer = replace(task.method, options={"fit": "map"}).selector(training)._scorer
+        scorer = replace(task.method, options={"fit": "map"}).selector(training).scorer
         assert str(scorer.priors.noise) == str(table.without_parent().noise)
 
 

@@ -1,0 +1,254 @@
+"""A trial: what becomes of rows, selections that are the library's, answers whatever fails."""
+
+import json
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+import kem_pymc as kem
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.stored import from_dict, to_dict
+from kem_pymc.trial import Trial, answers
+from tests.refusals import refused
+
+
+def statuses(receipt):
+    return list(receipt.entries["status"])
+
+
+def dump(url):
+    """Return all cells of the database as one text."""
+    engine = create_engine(url)
+    with engine.connect() as db:
+        found = [
+            str(db.execute(text(f"SELECT * FROM {name}")).all())
+            for name in inspect(engine).get_table_names()
+        ]
+    engine.dispose()
+    return "\n".join(found)
+
+
+def test_every_row_has_a_status_and_none_is_lost(trial, rows):
+    assert statuses(trial.add(rows[:2])) == ["unknown"] * 2
+    trial.register("ann")
+    assert list(trial.quarantined()["status"]) == []
+    again = rows[:2].assign(note="a column that isn't used")
+    assert statuses(trial.add(rows[:4])) == ["duplicate"] * 2 + ["accepted"] * 2
+    wrong = pd.DataFrame(
+        [
+            {"id": "ann", "week": 1, "steps": 5.0},
+            {"id": "ann", "week": 7, "steps": None},
+            {"id": "ann", "week": 8, "steps": "many"},
+            {"id": "ann", "week": 9, "steps": 1e5},
+            {"id": None, "week": 10, "steps": 1.0},
+            {"id": "ann", "week": 2.5, "steps": 1.0},
+        ]
+    )
+    receipt = trial.add(wrong)
+    expected = ["corrected", "quarantined", "refused", "quarantined", "refused", "accepted"]
+    assert statuses(receipt) == expected
+    reasons = list(receipt.entries["reason"])
+    for reason, word in zip(
+        reasons,
+        ("place of observation", "steps is empty", "many", "unit", "id is empty", ""),
+        strict=True,
+    ):
+        assert word in reason
+    assert statuses(trial.add(again)) == ["corrected"] * 2  # cells that aren't used are kept, too
+    waiting = trial.quarantined()
+    assert list(waiting["content"].map(json.loads).map(lambda row: row["week"])) == [7, 9]
+    empty, far = waiting["entry"]
+    refused(lambda: trial.release([empty]), "steps")
+    trial.release([far])
+    refused(lambda: trial.release([far]), "isn't in quarantine")
+    trial.update()
+    points = trial.selections("ann")["points"].iloc[-1]
+    assert points == 6  # weeks 0 to 3, 2.5, and 9
+
+
+def test_an_upload_that_comes_again_changes_nothing(trial, rows, url):
+    first = trial.add(rows, key="monday", register=True)
+    before = dump(url)
+    second = trial.add(rows, key="monday")
+    assert second.repeated
+    assert second.upload == first.upload
+    pd.testing.assert_frame_equal(second.entries, first.entries)
+    refused(lambda: trial.add(rows[:3], key="monday"), "came before with other rows")
+    refused(lambda: trial.add(rows.drop(columns="week")), "week is missing")
+    refused(lambda: trial.add(rows[:0]), "between 1 and")
+    assert dump(url) == before
+
+
+def test_selections_are_those_of_the_library(trial, rows, evolutions, url):
+    """Also if rows come late and in pieces, and another process goes on."""
+    cohort = kem.Cohort.from_frame(rows, user="id", time="week", target="steps", scope="new")
+    paths = kem.select_online(KEMSelector(evolutions), cohort)
+    trial.add(rows[rows["week"] < 2], register=True)
+    assert len(trial.update(["ann"])) == 2
+    trial.add(rows[rows["week"] >= 2].sample(frac=1, random_state=0))
+    other, third = Trial.open(url), Trial.open(url)
+    assert len(other.update(time_budget=0)) == 0
+    made = other.update()
+    assert len(made) == 13
+    assert set(made["severity"]) == {"green"}
+    assert len(trial.update()) == 0
+    at = np.array([[1.5], [5.0]])
+    for label, path in paths.items():
+        found = other.selections(label)
+        assert list(found["composition"]) == [one.label() for one in path]
+        assert list(found["time_step"]) == [*range(5)]
+        expected = path[-1].predict(at, include_noise=True)
+        for asked in (trial, other, third):
+            served = asked.predict(label, at)
+            np.testing.assert_array_equal(served.prediction.mean, expected.mean)
+            np.testing.assert_array_equal(served.prediction.quantile(0.9), expected.quantile(0.9))
+        table = pd.DataFrame({"week": [1.5, 5.0]})
+        np.testing.assert_array_equal(trial.predict(label, table).prediction.mean, expected.mean)
+    other.close()
+    third.close()
+    assert trial.replay() is None
+
+
+def test_what_was_selected_stays_and_the_last_step_is_selected_again(trial, rows):
+    trial.add(rows[:5], register=True)
+    trial.update()
+    before = trial.selections()
+    trial.add([{"id": "ann", "week": 1, "steps": 9.0}, {"id": "ann", "week": 0.5, "steps": 1.0}])
+    made = trial.update()
+    # The late row makes a time step more.
+    assert list(zip(made["time_step"], made["points"], strict=True)) == [(5, 6)]
+    pd.testing.assert_frame_equal(trial.selections()[:5], before)
+    trial.withdraw("ann", 0.5)
+    made = trial.update()
+    assert list(zip(made["time_step"], made["points"], strict=True)) == [(4, 5)]
+    assert len(trial.update()) == 0
+    refused(lambda: trial.withdraw("ann", 0.5), "no observation at 0.5")
+    assert trial.replay() is None
+    lines = "\n".join(trial.history("ann")["what"])
+    for words in ("Registered", "is corrected", "Withdrawn", "(green)", "a straight line in week"):
+        assert words in lines
+
+
+def failing(*_, **__):
+    raise ArithmeticError("planted")
+
+
+@pytest.mark.parametrize("failures", range(5))
+def test_there_is_always_an_answer(trial, rows, monkeypatch, failures, evolutions):
+    trial.add(rows[:4], register=True)
+    trial.update()
+    trial.add(rows[4:5])
+    ways = [*answers.SEVERITY.items()]
+    with monkeypatch.context() as planted:
+        if failures > 0:
+            planted.setattr(KEMSelector, "select", failing)
+        if failures > 1:
+            planted.setattr(answers._Refit, "select", failing)
+        if failures > 2:
+            planted.setattr(answers, "conditioned", failing)
+        if failures > 3:
+            whole = answers._noise_only
+            planted.setattr(
+                answers, "_noise_only", lambda *a: whole(*a) if a[1] is None else failing()
+            )
+        (row,) = trial.update().itertuples()
+    assert (row.answer, row.severity) == ways[failures], row.reason
+    assert row.reason.count("planted") == failures
+    served = trial.predict("ann", [[4.0]])
+    assert (served.answer, served.severity) == ways[failures]
+    if row.answer == "conditioned":
+        selector, x, y = KEMSelector(evolutions), rows[["week"]][:5], rows["steps"][:5]
+        previous = None
+        for n in range(1, 5):
+            previous = selector.select(x[:n], y[:n], previous)
+        expected = from_dict(to_dict(previous), selector, x, y).predict([[4.0]], True)
+        np.testing.assert_array_equal(served.prediction.mean, expected.mean)
+        np.testing.assert_array_equal(served.prediction.sd, expected.sd)
+        assert row.composition == trial.selections("ann")["composition"].iloc[-2]
+    if row.answer == "pilots":
+        scaling = evolutions.scaling
+        assert served.prediction.mean[0] == pytest.approx(scaling.target_mean)
+        assert served.prediction.sd[0] == pytest.approx(scaling.target_sd)
+    assert trial.replay() is None
+    assert ways[failures][1] in "\n".join(trial.history("ann")["what"])
+
+
+def test_replay_names_the_first_difference(trial, rows, url, monkeypatch):
+    trial.add(rows, register=True)
+    trial.update()
+    select = KEMSelector.select
+
+    def other(self, x, y, previous=None, **given):
+        found = select(self, x, y, previous, **given)
+        if len(y) < 4:
+            return found
+        first = replace(found.considered[0], noise=found.considered[0].noise * (1 + 1e-9))
+        return replace(found, considered=(first, *found.considered[1:]))
+
+    with monkeypatch.context() as planted:
+        planted.setattr(KEMSelector, "select", other)
+        message = trial.replay()
+    assert "time step 3, considered[0].noise was" in message
+    engine = create_engine(url)
+    change = "replace(content, '\"weight\": ', '\"weight\": 1')"
+    with engine.begin() as db:
+        db.execute(text(f"UPDATE selections SET content = {change} WHERE id = 2"))
+    engine.dispose()
+    assert "selection 2" in trial.replay()
+    assert "was changed" in trial.replay()
+
+
+def test_two_updaters_make_each_selection_once(trial, rows, url):
+    trial.add(rows, register=True)
+    made, others = [], [trial, Trial.open(url)]
+    threads = [threading.Thread(target=lambda t=t: made.append(len(t.update()))) for t in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    others[1].close()
+    assert sum(made) + len(trial.update()) == 15
+    found = trial.selections()
+    assert len(found) == 15
+    assert not found.duplicated(["participant", "time_step"]).any()
+    assert trial.replay() is None
+
+
+def test_who_is_removed_leaves_hashes_only(trial, rows, url):
+    own = rows.assign(steps=rows["steps"].round(5))
+    trial.add(own, register=True)
+    trial.update()
+    trial.predict("bob", [[7.0]])
+    bob = own[own["id"] == "bob"]
+    cells = [repr(value) for value in bob["steps"]]
+    assert all(cell in dump(url) for cell in cells)
+    trial.remove("bob")
+    left = dump(url)
+    assert not any(cell in left for cell in cells)
+    assert statuses(trial.add(bob)) == ["refused"] * 5
+    assert not any(cell in dump(url) for cell in cells)
+    for asked in (lambda: trial.predict("bob", [[1.0]]), lambda: trial.register("bob")):
+        refused(asked, "bob was removed")
+    assert len(trial.selections("bob")) == 5
+    assert trial.history("bob")["what"].iloc[-1].startswith("Row")
+    assert len(trial.update()) == 0
+    assert trial.replay() is None
+
+
+def test_databases_without_a_trial_or_with_one_are_refused(url, evolutions, tmp_path):
+    refused(lambda: Trial.open(url), "no trial in")
+    Trial.create(url, evolutions, user="id", time="week").close()
+    refused(lambda: Trial.create(url, evolutions, user="id", time="week"), "already")
+    for wrong in ("trial.db", "mysql+nothing://x", f"sqlite:///{tmp_path}/none/trial.db"):
+        refused(lambda wrong=wrong: Trial.open(wrong), "Give")
+    empty = Trial.open(url)
+    assert empty.replay() is None
+    assert len(empty.update()) == 0
+    refused(lambda: empty.predict("ann", [[1.0]]), "isn't registered")
+    empty.register("ann")
+    refused(lambda: empty.predict("ann", [[1.0]]), "no selection yet")
+    empty.close()
