@@ -150,7 +150,7 @@ def user_points(
         users,
         tuple(x[places] for places in rows),
         tuple(y[places] for places in rows),
-        tuple(_ends(order[places], batch) for places in rows),
+        tuple(ends_of(order[places], batch) for places in rows),
         *(
             tuple(cells[columns.given[name]][places] for places in rows)
             if name in columns.given
@@ -373,7 +373,8 @@ def _repeats(rows: np.ndarray) -> str:
     )
 
 
-def _ends(order: np.ndarray, batch: int | None) -> np.ndarray:
+def ends_of(order: np.ndarray, batch: int | None) -> np.ndarray:
+    """Return the numbers of points at the ends of time steps, of points in order of time."""
     last = len(order)
     inner = np.flatnonzero(np.diff(order)) + 1 if batch is None else np.arange(batch, last, batch)
     return np.append(inner, last)

@@ -1,7 +1,8 @@
-"""Rows of uploads: what is wrong with them, and the cohort that a participant's rows make.
+"""Rows of uploads: what they say, or what is wrong with them, and the points of a participant.
 
 They are read by :meth:`kem_pymc.Cohort.from_frame`, like all tables, so that one rule decides what
-data are. An entry keeps the cells as they were uploaded, as JSON.
+data are; each row on its own, so that no other row makes it readable or unreadable. An entry keeps
+the cells as they were uploaded, as JSON; an observation what they say.
 """
 
 import json
@@ -12,13 +13,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, time, timedelta
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.cells import Cells, Role
+from kem_pymc.data.cells import Cells, Role, days, written
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.table import ends_of
 from kem_pymc.errors import DataWarning, InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.new_users import check_users
@@ -52,12 +54,6 @@ class Roles:
         given = [name for name in (self.noise, self.size) if name is not None]
         return columns | dict.fromkeys((evolutions.target, *given), "number")
 
-    def quietly(self, table: pd.DataFrame, evolutions: Evolutions) -> Cohort:
-        """Read rows that were judged before."""
-        with ALONE, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)
-            return self.cohort(table, evolutions)
-
     def cohort(self, table: pd.DataFrame, evolutions: Evolutions) -> Cohort:
         """Read the rows of participants, each in order of time."""
         options = asdict(self)
@@ -84,12 +80,17 @@ def contents(table: pd.DataFrame) -> list[str]:
     """Return the cells of every row as JSON."""
     names = list(map(str, table.columns))
     rows = zip(*(map(_plain, table[name]) for name in table.columns), strict=True)
-    return [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
+    return [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
 
 
 def hashed(content: str) -> str:
     """Return the SHA-256 of a text."""
-    return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(content.encode()).hexdigest()
+
+
+def legible(text: str) -> str:
+    """Return a text with escapes in place of what databases don't store, shortened."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:LONGEST])
 
 
 def _plain(cell: Any) -> Any:
@@ -109,7 +110,7 @@ def _plain(cell: Any) -> Any:
         return pd.Timedelta(cell).isoformat()
     if isinstance(cell, bool | int | float) and abs(cell) <= 1e300:
         return cell
-    return str(cell)[:LONGEST]
+    return str(cell)[:LONGEST].encode("utf-8", "backslashreplace").decode()
 
 
 def read(content: Sequence[str]) -> pd.DataFrame:
@@ -117,58 +118,150 @@ def read(content: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame([json.loads(row) for row in content])
 
 
-def faults(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> list[Fault | None]:
-    """Return what is wrong with each row.
+class Values(NamedTuple):
+    """What a row says, read: an observation.
+
+    Attributes
+    ----------
+    time : str
+        Its time, the same for times that are equal.
+    x : list of float (D,)
+        Inputs in the unit of the features; zero where the time is a feature.
+    y : float
+        The target.
+    given : dict of str to float
+        ``noise`` and ``sizes``, as far as they are known.
+    """
+
+    time: str
+    x: list[float]
+    y: float
+    given: dict[str, float]
+
+
+class Points(NamedTuple):
+    """The observations of a participant, in order of time.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (n,)
+        Their places among those that were given.
+    x, y : ndarray, shapes (n, D) and (n,)
+    given : dict of str to ndarray, shape (n,)
+    ends : ndarray of int
+        Numbers of points at the ends of time steps.
+    """
+
+    order: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    given: dict[str, np.ndarray]
+    ends: np.ndarray
+
+    @classmethod
+    def of(cls, values: Sequence[Values], roles: Roles, evolutions: Evolutions) -> Self:
+        """Return the points of observations, of which there is at least one."""
+        stamps = stamps_of([one.time for one in values])
+        order = stamps.argsort(kind="stable").to_numpy()
+        stamps = stamps.iloc[order].reset_index(drop=True)
+        x = np.array([values[place].x for place in order])
+        if roles.time in evolutions.features:
+            x[:, evolutions.features.index(roles.time)] = days(stamps, np.zeros(len(x), dtype=int))
+        names = values[0].given
+        return cls(
+            order,
+            x,
+            np.array([values[place].y for place in order]),
+            {name: np.array([values[place].given[name] for place in order]) for name in names},
+            ends_of(stamps.rank(method="dense").to_numpy(dtype=np.int64), roles.batch),
+        )
+
+
+def judged(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> list[Fault | Values]:
+    """Return what each row says, or what is wrong with it.
 
     Rows that can't be read are refused. Rows with an empty cell, and those that a warning would be
     about in other tables, such as values far from the pilot users', are quarantined.
     """
-    found: list[Fault | None] = [None] * len(table)
+    found: dict[int, Fault | Values] = {}
     columns, whole = roles.columns(evolutions), []
     absent = {name: Cells(table[name]).absent(role) for name, role in columns.items()}
     for row in range(len(table)):
         empty = [name for name, mask in absent.items() if mask[row]]
-        if {roles.user, roles.time} & {*empty}:
-            found[row] = Fault("refused", f"The cell {' and '.join(empty)} is empty.")
-        elif empty:
-            found[row] = Fault("quarantined", f"The cell {' and '.join(empty)} is empty.")
+        if empty:
+            status = "refused" if {roles.user, roles.time} & {*empty} else "quarantined"
+            found[row] = Fault(status, f"The cell {' and '.join(empty)} is empty.")
         else:
             whole.append(row)
-    if whole:
-        # Each row is a participant of its own: their order and repetitions are another matter.
-        alone = table.iloc[whole].assign(**{roles.user: [f"row {row}" for row in whole]})
-        _halve(alone.reset_index(drop=True), np.array(whole), roles, evolutions, found)
-    return found
+    # Each row is a participant of its own: their order and repetitions are another matter.
+    parts = [np.array(whole, dtype=int)] if whole else []
+    while parts:
+        rows = parts.pop()
+        read = _read(table.iloc[rows], roles, evolutions)
+        if not isinstance(read, Fault):
+            found |= dict(zip(rows.tolist(), read, strict=True))
+        elif len(rows) == 1:
+            found[int(rows[0])] = read
+        else:
+            parts += np.array_split(rows, 2)
+    return [found[row] for row in range(len(table))]
 
 
-def _halve(
-    table: pd.DataFrame,
-    rows: np.ndarray,
-    roles: Roles,
-    evolutions: Evolutions,
-    found: list[Fault | None],
-) -> None:
-    """Find the rows that are at fault by halving the table."""
-    fault = _fault(table, roles, evolutions)
-    if fault is None:
-        return
-    if len(rows) == 1:
-        found[rows[0]] = fault
-        return
-    half = len(rows) // 2
-    for part in (slice(0, half), slice(half, None)):
-        _halve(table.iloc[part].reset_index(drop=True), rows[part], roles, evolutions, found)
-
-
-def _fault(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> Fault | None:
+def _read(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> Fault | list[Values]:
+    """Return what rows say; of several of which one has a fault, any fault."""
     with ALONE, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            check_users(roles.cohort(table, evolutions), evolutions)
+            values = readings(table, roles, evolutions)
         except InputError as error:
-            return Fault("refused", ROW.sub("", str(error))[:LONGEST])
+            return Fault("refused", legible(ROW.sub("", str(error))))
     about = [str(one.message) for one in said if issubclass(one.category, DataWarning)]
-    return Fault("quarantined", " ".join(about)[:LONGEST]) if about else None
+    return Fault("quarantined", legible(" ".join(about))) if about else values
+
+
+def readings(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> list[Values]:
+    """Return what rows say, each on its own.
+
+    Raises
+    ------
+    InputError
+        If one can't be read.
+
+    Warns
+    -----
+    DataWarning
+        If one is unusual.
+    """
+    alone = table.assign(**{roles.user: [f"row {row}" for row in range(len(table))]})
+    cohort = roles.cohort(alone.reset_index(drop=True), evolutions)
+    check_users(cohort, evolutions)
+    stamps = times(table, roles)
+    return [
+        Values(
+            written_time(stamps.iloc[row]),
+            cohort.inputs[row][0].tolist(),
+            float(cohort.targets[row][0]),
+            {name: float(value[0]) for name, value in cohort.given(row).items()},
+        )
+        for row in range(len(table))
+    ]
+
+
+def despite(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> list[Values]:
+    """Return what rows say, also if it is unusual; as :func:`readings`."""
+    with ALONE, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return readings(table, roles, evolutions)
+
+
+def stamps_of(written: Sequence[str]) -> pd.Series:
+    """Return times that were written as text."""
+    kind = kind_of_time(written[0])
+    if kind == "numbers":
+        return pd.Series([float(one) for one in written])
+    if kind == "durations":
+        return pd.Series(pd.to_timedelta(list(written)))
+    return pd.Series(pd.to_datetime(list(written), format="ISO8601"))
 
 
 def times(table: pd.DataFrame, roles: Roles) -> pd.Series:
@@ -183,9 +276,18 @@ def written_time(value: Any) -> str:
     return value.isoformat() if isinstance(value, pd.Timedelta) else repr(float(value))
 
 
+def kind_of_time(time: str) -> str:
+    """Return the kind of a time as text, within which times can be compared."""
+    if time.startswith("P"):
+        return "durations"
+    if "T" not in time:
+        return "numbers"
+    return "dates with a UTC offset" if time.endswith("+00:00") else "dates without a UTC offset"
+
+
 def label_of(cell: Hashable) -> str:
-    """Return a participant's label as text."""
-    return str(cell)[:LONGEST]
+    """Return a participant's label as text, the same for 7 and 7.0."""
+    return legible(str(written(cell)))
 
 
 def check_columns(table: pd.DataFrame, roles: Roles, evolutions: Evolutions) -> None:

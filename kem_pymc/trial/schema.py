@@ -22,10 +22,8 @@ from sqlalchemy import (
     UniqueConstraint,
     create_engine,
     event,
-    make_url,
 )
 from sqlalchemy.exc import ArgumentError
-from sqlalchemy.pool import NullPool
 
 from kem_pymc.errors import InputError
 
@@ -108,7 +106,8 @@ observations = Table(
     _of("participant", nullable=False, index=True),
     Column("entry", ForeignKey("entries.id"), nullable=False),
     Column("time", Text, nullable=False),
-    Column("state", Text, nullable=False),  # live, superseded or withdrawn
+    Column("content", Text),  # inputs, target, noise and size
+    Column("state", Text, nullable=False),  # live, superseded, withdrawn or removed
 )
 
 selections = Table(
@@ -167,15 +166,14 @@ def connected(url: str) -> Engine:
         If the URL isn't one that SQLAlchemy reads, or its driver isn't installed.
     """
     try:
-        # Connections to a server are kept and may be cut; a file is opened anew at no price.
-        file = make_url(url).get_backend_name() == "sqlite"
-        engine = create_engine(url, **{"poolclass": NullPool} if file else {"pool_pre_ping": True})
+        # Connections are kept: to close a file's last one writes its log back, and takes long.
+        engine = create_engine(url, pool_pre_ping=True)
     except (ArgumentError, ImportError) as error:
         raise InputError(
             f"{url} can't be opened ({str(error).splitlines()[0]}). Give the URL of a database, "
             "like sqlite:///trial.db."
         ) from error
-    if file:
+    if engine.dialect.name == "sqlite":
         # Python's own handling of transactions would begin them late, with a shared lock.
         @event.listens_for(engine, "connect")
         def set_up(connection: Any, _: Any) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import time as clock
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +22,7 @@ from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cells import days
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.gp.prediction import Prediction
@@ -31,10 +33,13 @@ from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.stored import from_dict, to_dict
 from kem_pymc.trial import rows, schema
 from kem_pymc.trial.answers import answer, answers
-from kem_pymc.trial.rows import Fault, Roles
+from kem_pymc.trial.rows import Fault, Points, Roles, Values
 
 #: Seconds after which another updater may take a participant on whom one stopped.
 LEASE = 60.0
+
+#: Number of participants whom an updater keeps others from at a time.
+BLOCK = 10
 
 #: Largest number of rows of an upload.
 MOST_ROWS = 100_000
@@ -87,15 +92,15 @@ class Served(NamedTuple):
 
 @dataclass(frozen=True)
 class _Data:
-    """A participant's observations: their numbers, and the cohort of them, in order of time."""
+    """A participant's observations: their numbers, and their points, in order of time."""
 
     observations: list[int]
-    cohort: Cohort
+    points: Points
 
     def until(self, n: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Return the first n inputs and targets, and what is known of them besides."""
-        given = self.cohort.given(0, n)
-        return self.cohort.inputs[0][:n], self.cohort.targets[0][:n], given
+        given = {name: values[:n] for name, values in self.points.given.items()}
+        return self.points.x[:n], self.points.y[:n], given
 
     def hash(self, n: int) -> str:
         """Return the SHA-256 of the first n observations."""
@@ -166,7 +171,7 @@ class Trial:
                     schema.artefacts,
                     hash=evolutions.content_hash,
                     content=_text_of(evolutions),
-                    versions=json.dumps({name: version(name) for name in PACKAGES}),
+                    versions=_versions(),
                     created=_now(),
                 )
                 _insert(
@@ -249,7 +254,7 @@ class Trial:
         """
         label = rows.label_of(participant)
         with schema.writing(self._engine) as db:
-            known = _participant(db, label)
+            known = _participant(db, label, lock=True)
             if known is not None:
                 how = "was removed" if known["removed"] else "is registered already"
                 raise InputError(f"Participant {label} {how}. Give another label.")
@@ -318,7 +323,7 @@ class Trial:
             If columns are missing, there are no rows or too many, or the key is that of other rows.
         """
         if not isinstance(table, pd.DataFrame):
-            table = pd.DataFrame(list(table))
+            table = pd.DataFrame(list(table), dtype=object)  # of cells that may be anything
         if not 1 <= len(table) <= MOST_ROWS:
             raise InputError(
                 f"The upload has {len(table)} rows. Give between 1 and {MOST_ROWS} at a time."
@@ -328,10 +333,24 @@ class Trial:
         table = table.rename(columns=str).reset_index(drop=True)
         content = rows.contents(table)
         own = rows.hashed("\n".join(content))
-        key = own if key is None else key
+        key = own if key is None else rows.legible(key)
         # What is judged is what is kept.
         table = rows.read(content)
-        judged = rows.faults(table, self.roles, evolutions)
+        judged = rows.judged(table, self.roles, evolutions)
+        try:
+            return self._add(table, content, judged, key, own, register)
+        except IntegrityError:  # another process registered a participant, or had the key, first
+            return self._add(table, content, judged, key, own, register)
+
+    def _add(
+        self,
+        table: pd.DataFrame,
+        content: list[str],
+        judged: list[Fault | Values],
+        key: str,
+        own: str,
+        register: bool,
+    ) -> Receipt:
         with schema.writing(self._engine) as db:
             before = db.execute(select(schema.uploads).where(schema.uploads.c.key == key))
             if (one := before.mappings().first()) is not None:
@@ -341,9 +360,9 @@ class Trial:
                     )
                 return Receipt(one["id"], True, self._entries(db, one["id"]))
             upload = _insert(db, schema.uploads, key=key, hash=own, received=_now())
-            for row, (text, fault) in enumerate(zip(content, judged, strict=True)):
+            for row, (text, found) in enumerate(zip(content, judged, strict=True)):
                 label = rows.label_of(table.at[row, self.roles.user])
-                self._enter(db, upload, row, label, text, fault, register)
+                self._enter(db, upload, row, label, text, found, register)
             _log(db, None, "uploaded", f"Upload {upload}, {len(content)} rows.")
             return Receipt(upload, False, self._entries(db, upload))
 
@@ -354,16 +373,18 @@ class Trial:
         number: int,
         label: str,
         text: str,
-        fault: Fault | None,
+        found: Fault | Values,
         register: bool,
     ) -> None:
         """Write an entry, and the observation that it is if nothing is wrong with it."""
-        known = _participant(db, label)
+        known = _participant(db, label, lock=True)
         if known is not None and known["removed"]:
-            fault, text = Fault("refused", f"Participant {label} was removed."), ""
-        elif fault is None and known is None and not register:
-            fault = Fault(UNKNOWN, f"Participant {label} isn't registered.")
-        status, reason = fault or ("accepted", "")
+            found, text = Fault("refused", f"Participant {label} was removed."), ""
+        elif isinstance(found, Values) and known is None and not register:
+            found = Fault(UNKNOWN, f"Participant {label} isn't registered.")
+        elif isinstance(found, Values) and known is not None:
+            found = self._other_times(db, known["id"], found) or found
+        status, reason = found if isinstance(found, Fault) else ("accepted", "")
         entry = _insert(
             db,
             schema.entries,
@@ -375,16 +396,25 @@ class Trial:
             status=status,
             reason=reason,
         )
-        if fault is None:
+        if isinstance(found, Values):
             participant = self._register(db, label) if known is None else known["id"]
-            self._observe(db, entry, participant, text)
+            self._observe(db, entry, participant, text, found)
 
-    def _observe(self, db: Connection, entry: int, participant: int, text: str) -> None:
+    def _other_times(self, db: Connection, participant: int, values: Values) -> Fault | None:
+        """Return what is wrong if a row's time can't be compared with others of a participant."""
+        o = schema.observations.c
+        query = select(o.time).where((o.participant == participant) & (o.state == "live"))
+        one, kind = db.execute(query.limit(1)).scalar(), rows.kind_of_time(values.time)
+        if one is None or kind == rows.kind_of_time(one):
+            return None
+        return Fault("quarantined", f"Its time is {kind}; others are {rows.kind_of_time(one)}.")
+
+    def _observe(
+        self, db: Connection, entry: int, participant: int, text: str, values: Values
+    ) -> None:
         """Make an accepted entry an observation, in place of one at its time."""
         o = schema.observations.c
-        (value,) = rows.times(rows.read([text]), self.roles)
-        time = rows.written_time(value)
-        here = (o.participant == participant) & (o.time == time) & (o.state == "live")
+        here = (o.participant == participant) & (o.time == values.time) & (o.state == "live")
         live = db.execute(
             select(o.id, schema.entries.c.content)
             .join(schema.entries, o.entry == schema.entries.c.id)
@@ -401,7 +431,8 @@ class Trial:
             schema.observations,
             participant=participant,
             entry=entry,
-            time=time,
+            time=values.time,
+            content=json.dumps([values.x, values.y, values.given]),
             state="live",
         )
 
@@ -422,15 +453,18 @@ class Trial:
             row = db.execute(select(schema.entries).where(e.id == entry)).mappings().first()
             if row is None or row["status"] not in (UNKNOWN, "quarantined"):
                 raise InputError(f"Entry {entry} isn't in quarantine. Give one that is.")
-            known, text = _participant(db, row["label"]), row["content"]
+            known, text = _participant(db, row["label"], lock=True), row["content"]
             if known is None or known["removed"]:
                 raise InputError(
                     f"Participant {row['label']} of entry {entry} isn't registered. Register it."
                 )
-            self.roles.quietly(rows.read([text]), self.evolutions)
+            (values,) = rows.despite(rows.read([text]), self.roles, self.evolutions)
+            other = self._other_times(db, known["id"], values)
+            if other is not None:
+                raise InputError(f"Entry {entry} can't be used: {other.reason} Correct the row.")
             _mark(db, entry, "accepted", "")
             _log(db, row["label"], "released", f"Entry {entry}: {row['reason']}")
-            self._observe(db, entry, known["id"], text)
+            self._observe(db, entry, known["id"], text, values)
 
     def quarantined(self) -> pd.DataFrame:
         """Return the entries that wait for a person: in quarantine, or of unknown participants."""
@@ -452,7 +486,7 @@ class Trial:
         (value,) = rows.times(pd.DataFrame({self.roles.time: [time]}), self.roles)
         o = schema.observations.c
         with schema.writing(self._engine) as db:
-            known = self._known(db, participant)
+            known = self._known(db, participant, lock=True)
             here = (o.participant == known["id"]) & (o.time == rows.written_time(value))
             done = db.execute(
                 update(schema.observations)
@@ -474,28 +508,30 @@ class Trial:
             If there is no such participant.
         """
         with schema.writing(self._engine) as db:
-            known = self._known(db, participant)
-            own = {"participant": known["id"]}
-            gone: list[tuple[Any, dict[str, None]]] = [
-                (schema.selections, dict.fromkeys(("content", "observations", "composition"))),
+            known = self._known(db, participant, lock=True)
+            nothing = dict.fromkeys(("content", "observations", "composition"))
+            gone: list[tuple[Table, dict[str, Any]]] = [
+                (schema.selections, {**nothing, "reason": ""}),
                 (schema.predictions, dict.fromkeys(("inputs", "served"))),
+                (schema.observations, {"state": "removed", "time": "", "content": None}),
             ]
             for table, values in gone:
                 db.execute(update(table).where(table.c.participant == known["id"]).values(values))
-            e, o = schema.entries.c, schema.observations
-            db.execute(update(schema.entries).where(e.label == known["label"]).values(content=None))
-            db.execute(
-                o.update().where(o.c.participant == own["participant"]).values(state="removed")
-            )
-            where = schema.participants.c.id == known["id"]
-            db.execute(update(schema.participants).where(where).values(removed=_now()))
+            # Reasons quote cells.
+            gone = [
+                (schema.entries, {"content": None, "reason": ""}),
+                (schema.events, {"text": ""}),
+                (schema.participants, {"removed": _now()}),
+            ]
+            for table, values in gone:
+                db.execute(update(table).where(table.c.label == known["label"]).values(values))
             _log(db, known["label"], "removed", "Consent withdrawn.")
         self._loaded.clear()
 
-    def _known(self, db: Connection, participant: str | int) -> Row:
+    def _known(self, db: Connection, participant: str | int, lock: bool = False) -> Row:
         """Return the row of a participant who takes part."""
         label = rows.label_of(participant)
-        known = _participant(db, label)
+        known = _participant(db, label, lock)
         if known is None or known["removed"]:
             how = "isn't registered" if known is None else "was removed"
             raise InputError(f"Participant {label} {how}. Give one who takes part.")
@@ -542,33 +578,54 @@ class Trial:
                 labels = list(every.scalars())
             else:
                 labels = [self._known(db, one)["label"] for one in participants]
-        for label in labels:
-            while time_budget is None or clock.monotonic() - began < time_budget:
-                row = self._step(label)
-                if row is None:
-                    break
-                made.append(row)
+        for start in range(0, len(labels), BLOCK):
+            with self._leased(labels[start : start + BLOCK]) as ours:
+                for label in ours:
+                    while time_budget is None or clock.monotonic() - began < time_budget:
+                        row = self._selected(label)
+                        if row is None:
+                            break
+                        made.append(row)
+                        if row["answer"] == "none":
+                            break
         columns = ["participant", "time_step", "points", "composition", "answer"]
         return pd.DataFrame(made, columns=[*columns, "severity", "reason", "seconds"])
 
-    def _step(self, label: str) -> dict[str, Any] | None:
-        """Select for the next time step of a participant; None if there is none to do."""
+    @contextmanager
+    def _leased(self, labels: list[str]) -> Iterator[list[str]]:
+        """Keep other updaters from those of the participants that none has; give their labels."""
         p = schema.participants.c
+        until = clock.time() + LEASE
+        free = p.label.in_(labels) & p.removed.is_(None) & (p.lease < clock.time())
         with schema.writing(self._engine) as db:
-            now = clock.time()
-            mine = (p.label == label) & p.removed.is_(None) & (p.lease < now)
-            if not db.execute(
-                update(schema.participants).where(mine).values(lease=now + LEASE)
-            ).rowcount:
-                return None
+            ours = db.execute(select(p.label).where(free).order_by(p.id).with_for_update())
+            taken = list(ours.scalars())
+            mine = p.label.in_(taken)
+            db.execute(update(schema.participants).where(mine).values(lease=until))
         try:
-            return self._select(label)
+            yield taken
         finally:
             with schema.writing(self._engine) as db:
-                where = (p.label == label) & (p.lease == now + LEASE)
-                db.execute(update(schema.participants).where(where).values(lease=0.0))
+                own = mine & (p.lease == until)
+                db.execute(update(schema.participants).where(own).values(lease=0.0))
+
+    def _selected(self, label: str) -> dict[str, Any] | None:
+        """Select for a participant's next time step; a failure is recorded, and no one else's."""
+        try:
+            return self._select(label)
+        except SQLAlchemyError:
+            raise  # the database is gone for all
+        except Exception as error:
+            reason = rows.legible(f"{type(error).__name__}: {error}")
+            with schema.writing(self._engine) as db:
+                _log(db, label, "failed", reason)
+            return {
+                **{"participant": label, "time_step": None, "points": None, "composition": None},
+                **{"answer": "none", "severity": "red", "reason": reason, "seconds": 0.0},
+            }
 
     def _select(self, label: str) -> dict[str, Any] | None:
+        """Select for a participant's next time step; None if there is none to do."""
         with schema.reading(self._engine) as db:
             known = _participant(db, label)
             if known is None:
@@ -577,9 +634,9 @@ class Trial:
             last = self._last(db, known["id"])
         if data is None:
             return None
-        final = len(data.cohort.ends[0]) - 1
+        final = len(data.points.ends) - 1
         step = 0 if last is None else min(last["time_step"] + 1, final)
-        n = int(data.cohort.ends[0][step])
+        n = int(data.points.ends[step])
         if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
             return None
         selector = self._selector(known["artefact"])
@@ -599,12 +656,12 @@ class Trial:
             "composition": found.selection.label(),
             "answer": found.name,
             "severity": found.severity,
-            "reason": found.reason[: rows.LONGEST],
+            "reason": rows.legible(found.reason),
             "seconds": seconds,
         }
         try:
             with schema.writing(self._engine) as db:
-                self._known(db, label)  # who may have been removed meanwhile
+                self._known(db, label, lock=True)  # who may have been removed meanwhile
                 _insert(
                     db,
                     schema.selections,
@@ -619,7 +676,7 @@ class Trial:
                     ),
                     content=content,
                     hash=_fingerprint(to_dict(found.selection)),
-                    versions=json.dumps({name: version(name) for name in PACKAGES}),
+                    versions=_versions(),
                     created=_now(),
                     **row,
                 )
@@ -636,20 +693,13 @@ class Trial:
     def _read(self, db: Connection, where: Any, artefact: int) -> _Data | None:
         """Return the observations that fulfil a condition, in order of time."""
         o = schema.observations.c
-        found = db.execute(
-            select(o.id, schema.entries.c.content)
-            .join(schema.entries, o.entry == schema.entries.c.id)
-            .where(where)
-            .order_by(o.id)
-        ).all()
+        query = select(o.id, o.time, o.content).where(where).order_by(o.id)
+        found = db.execute(query).all()
         if not found:
             return None
-        table = rows.read([one.content for one in found])
-        order = rows.times(table, self.roles).argsort(kind="stable").to_numpy()
-        table = table.iloc[order].reset_index(drop=True)
-        table[self.roles.user] = 0  # one participant, however the label is written
-        cohort = self.roles.quietly(table, self._selector(artefact).evolutions)
-        return _Data([found[place].id for place in order], cohort)
+        values = [Values(one.time, *json.loads(one.content)) for one in found]
+        points = Points.of(values, self.roles, self._selector(artefact).evolutions)
+        return _Data([found[place].id for place in points.order], points)
 
     def _last(self, db: Connection, participant: int, before: int | None = None) -> Row | None:
         """Return the row of a participant's last selection, of one before a time step."""
@@ -731,24 +781,26 @@ class Trial:
 
     def _inputs(self, db: Connection, known: Row, at: pd.DataFrame) -> np.ndarray:
         """Return the inputs (m, D) of rows: dates count from the participant's first row."""
-        evolutions = self._selector(known["artefact"]).evolutions
-        o, e = schema.observations.c, schema.entries.c
+        evolutions, o = self._selector(known["artefact"]).evolutions, schema.observations.c
         live = (o.participant == known["id"]) & (o.state == "live")
-        query = select(e.content).join(schema.observations, o.entry == e.id).where(live)
-        table = rows.read(list(db.execute(query).scalars()))
-        first = table.iloc[[int(rows.times(table, self.roles).argmin())]]
-        coming = rows.read(rows.contents(at.rename(columns=str)))
-        coming[evolutions.target] = first[evolutions.target].iloc[0]
+        coming = rows.read(rows.contents(at.rename(columns=str).assign(**{self.roles.user: 0})))
+        if evolutions.target not in coming:
+            query = select(o.content).where(live).limit(1)
+            coming[evolutions.target] = json.loads(db.execute(query).scalar_one())[1]
         for name in (self.roles.noise, self.roles.size):
             if name is not None:
-                coming[name] = first[name].iloc[0]
-        rows.check_columns(coming.assign(**{self.roles.user: 0}), self.roles, evolutions)
-        pairs = [
-            pd.concat([first, coming.iloc[[row]]]).assign(**{self.roles.user: row})
-            for row in range(len(coming))
-        ]
-        cohort = self.roles.quietly(pd.concat(pairs, ignore_index=True), evolutions)
-        return np.array([x[-1] for x in cohort.inputs])
+                coming[name] = 1
+        rows.check_columns(coming, self.roles, evolutions)
+        values = rows.despite(coming, self.roles, evolutions)
+        x = np.array([one.x for one in values])
+        if self.roles.time in evolutions.features:
+            every = rows.stamps_of(list(db.execute(select(o.time).where(live)).scalars()))
+            stamps = pd.concat(
+                [every.sort_values().iloc[:1], rows.stamps_of([v.time for v in values])]
+            )
+            since = days(stamps, np.zeros(len(stamps), dtype=int))
+            x[:, evolutions.features.index(self.roles.time)] = since[1:]
+        return x
 
     def selections(self, participant: str | int | None = None) -> pd.DataFrame:
         """Return the selections of a participant, or of all, in order."""
@@ -857,9 +909,15 @@ def _mark(db: Connection, entry: int, status: str, reason: str) -> None:
     db.execute(update(schema.entries).where(where).values(status=status, reason=reason))
 
 
-def _participant(db: Connection, label: str) -> Row | None:
+def _participant(db: Connection, label: str, lock: bool = False) -> Row | None:
+    """Return the row of a participant, which others can't change meanwhile if it is locked."""
     query = select(schema.participants).where(schema.participants.c.label == label)
-    return db.execute(query).mappings().first()
+    return db.execute(query.with_for_update() if lock else query).mappings().first()
+
+
+@cache
+def _versions() -> str:
+    return json.dumps({name: version(name) for name in PACKAGES})
 
 
 def _now() -> str:

@@ -7,13 +7,28 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, inspect, select, text
 
 import kem_pymc as kem
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.stored import from_dict, to_dict
-from kem_pymc.trial import Trial, answers
+from kem_pymc.trial import Trial, answers, schema
+from kem_pymc.trial import rows as rows_of
 from tests.refusals import refused
+
+TIMES = (
+    *(3.5, pd.Timestamp("2024-03-01")),
+    *(pd.Timestamp("2024-03-01T01:00+01:00"), pd.Timedelta("2 days")),
+)
+
+
+@pytest.fixture(scope="module")
+def shared_trial(evolutions, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trial")
+    with Trial.create(f"sqlite:///{folder}/trial.db", evolutions, user="id", time="week") as one:
+        yield one
 
 
 def statuses(receipt):
@@ -83,13 +98,22 @@ def test_an_upload_that_comes_again_changes_nothing(trial, rows, url):
     assert dump(url) == before
 
 
-def test_selections_are_those_of_the_library(trial, rows, evolutions, url):
+@pytest.mark.parametrize("dated", [False, True])
+def test_selections_are_those_of_the_library(trial, rows, evolutions, url, dated):
     """Also if rows come late and in pieces, and another process goes on."""
+    table = pd.DataFrame({"week": [1.5, 5.0]})
+    early = rows["week"] < 2
+    if dated:
+        rows, table = (
+            one.assign(week=pd.Timestamp("2024-03-30") + pd.to_timedelta(one["week"], unit="D"))
+            for one in (rows, table)
+        )
+        rows["week"] = rows["week"].astype(str)
     cohort = kem.Cohort.from_frame(rows, user="id", time="week", target="steps", scope="new")
     paths = kem.select_online(KEMSelector(evolutions), cohort)
-    trial.add(rows[rows["week"] < 2], register=True)
+    trial.add(rows[early], register=True)
     assert len(trial.update(["ann"])) == 2
-    trial.add(rows[rows["week"] >= 2].sample(frac=1, random_state=0))
+    trial.add(rows[~early].sample(frac=1, random_state=0))
     other, third = Trial.open(url), Trial.open(url)
     assert len(other.update(time_budget=0)) == 0
     made = other.update()
@@ -106,7 +130,6 @@ def test_selections_are_those_of_the_library(trial, rows, evolutions, url):
             served = asked.predict(label, at)
             np.testing.assert_array_equal(served.prediction.mean, expected.mean)
             np.testing.assert_array_equal(served.prediction.quantile(0.9), expected.quantile(0.9))
-        table = pd.DataFrame({"week": [1.5, 5.0]})
         np.testing.assert_array_equal(trial.predict(label, table).prediction.mean, expected.mean)
     other.close()
     third.close()
@@ -224,7 +247,8 @@ def test_who_is_removed_leaves_hashes_only(trial, rows, url):
     trial.update()
     trial.predict("bob", [[7.0]])
     bob = own[own["id"] == "bob"]
-    cells = [repr(value) for value in bob["steps"]]
+    cells = [*(repr(value) for value in bob["steps"]), "76543"]
+    trial.add([{"id": "bob", "week": 4, "steps": 76543}])
     assert all(cell in dump(url) for cell in cells)
     trial.remove("bob")
     left = dump(url)
@@ -239,12 +263,72 @@ def test_who_is_removed_leaves_hashes_only(trial, rows, url):
     assert trial.replay() is None
 
 
+def test_times_that_cannot_be_compared_wait(trial):
+    """Fails where they are observations, of which the next update could make no order."""
+    trial.add([{"id": 7, "week": 1, "steps": 1.0}], register=True)
+    others = [{"id": "7", "week": "2024-03-01", "steps": 2.0}, {"id": 7.0, "week": 2, "steps": 3.0}]
+    first, second = (trial.add([row]) for row in others)
+    assert statuses(first) == ["quarantined"]  # the pilot users' weeks are numbers
+    assert statuses(second) == ["accepted"]
+    assert list(trial.participants()["label"]) == ["7"]
+    kinds = [rows_of.kind_of_time(rows_of.written_time(value)) for value in TIMES]
+    assert len(set(kinds)) == 4
+    same = pd.Timestamp("2024-03-31T02:30+01:00"), pd.Timestamp("2024-03-31T01:30Z")
+    assert rows_of.written_time(same[0]) == rows_of.written_time(same[1])
+
+
+def test_a_participant_who_fails_stops_no_one_else(trial, rows, monkeypatch):
+    trial.add(rows, register=True)
+    whole = Trial._select
+
+    def planted(self, label):
+        if label == "ann":
+            raise ValueError("planted")
+        return whole(self, label)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trial, "_select", planted)
+        made = trial.update()
+    assert (made["answer"] == "none").sum() == 1
+    assert len(made) == 11
+    assert "Failed. ValueError: planted" in set(trial.history("ann")["what"])
+    assert len(trial.update()) == 5
+
+
+CELLS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 8),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["ann", "3", "2024-03-01", "NaN", "\x00", "\ud800", 10**400, [1], {}]),
+)
+ROWS = st.lists(st.fixed_dictionaries(dict.fromkeys(("id", "week", "steps"), CELLS)), max_size=6)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(table=ROWS)
+def test_no_row_breaks_the_store(shared_trial, table):
+    """Every row has a status, or the upload is refused as a whole, and updates go on."""
+    before = len(shared_trial._table(select(schema.entries)))
+    try:
+        receipt = shared_trial.add(table, register=True)
+    except kem.errors.InputError:
+        after = before
+    else:
+        after = before + len(table) * (not receipt.repeated)
+        assert len(receipt.entries) == len(table)
+    assert len(shared_trial._table(select(schema.entries))) == after
+    made = shared_trial.update()
+    assert "none" not in set(made["answer"]), set(made["reason"])
+
+
 def test_databases_without_a_trial_or_with_one_are_refused(url, evolutions, tmp_path):
     refused(lambda: Trial.open(url), "no trial in")
     Trial.create(url, evolutions, user="id", time="week").close()
     refused(lambda: Trial.create(url, evolutions, user="id", time="week"), "already")
     for wrong in ("trial.db", "mysql+nothing://x", f"sqlite:///{tmp_path}/none/trial.db"):
-        refused(lambda wrong=wrong: Trial.open(wrong), "Give")
+        refused(lambda wrong=wrong: Trial.open(wrong), "ive ")
     empty = Trial.open(url)
     assert empty.replay() is None
     assert len(empty.update()) == 0
