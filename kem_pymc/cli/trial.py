@@ -204,6 +204,49 @@ def replay(db: Database) -> None:
     screen.info("All selections are as they were made.")
 
 
+def serve(
+    db: Database,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8000,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Ask for no token; only at an address of this machine."),
+    ] = False,
+) -> None:
+    """Serve pages and an interface for programs.
+
+    Tokens, separated by commas, are in the environment variable KEM_TRIAL_TOKENS. Programs send
+    one as a bearer token, browsers as a password.
+    """
+    import os
+    from ipaddress import ip_address
+
+    try:
+        import uvicorn
+
+        from kem_pymc.trial.service import create_app
+    except ImportError as error:
+        raise InputError(
+            f"A server needs another package ({error}). Install kem-pymc[trial]."
+        ) from error
+    tokens = [token for token in os.environ.get("KEM_TRIAL_TOKENS", "").split(",") if token]
+    try:
+        local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not tokens and not (insecure and local):
+        raise InputError(
+            "There is no token. Set KEM_TRIAL_TOKENS, or add --insecure at an address of this "
+            "machine, like 127.0.0.1."
+        )
+    with opened(db) as trial:
+        app = create_app(trial, tokens)
+        screen.info(f"Pages are at http://{host}:{port}/. Press Ctrl-C to stop.")
+        uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+
+
 def _entries(rows: Any) -> None:
     """Print entries of uploads, with what is said of them."""
     shown = [(row.entry, row.status, row.reason) for row in rows]
@@ -226,4 +269,5 @@ COMMANDS = {
     predict: "p3 coming.csv --db sqlite:///trial.db",
     history: "p3 --db sqlite:///trial.db",
     replay: "--db sqlite:///trial.db",
+    serve: "--db sqlite:///trial.db --port 8000",
 }

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
@@ -713,7 +714,7 @@ class Trial:
         """Return the selection of a row, as it was made."""
         if row["id"] not in self._loaded:
             if len(self._loaded) >= KEPT:
-                del self._loaded[next(iter(self._loaded))]
+                self._loaded.pop(next(iter(self._loaded)), None)  # by another thread, perhaps
             x, y, given = self._used(db, row)
             data = json.loads(row["content"])
             self._loaded[row["id"]] = from_dict(
@@ -818,6 +819,22 @@ class Trial:
             query = query.where(p.label == rows.label_of(participant))
         return self._table(query)
 
+    def selection(self, participant: str | int) -> Selection | None:
+        """Return a participant's last selection; None if there is none.
+
+        Raises
+        ------
+        InputError
+            If there never was such a participant.
+        """
+        label = rows.label_of(participant)
+        with schema.reading(self._engine) as db:
+            known = _participant(db, label)
+            if known is None:
+                raise InputError(f"Participant {label} isn't registered. Give one who is or was.")
+            row = None if known["removed"] else self._last(db, known["id"])
+            return None if row is None else self._selection(db, row)
+
     def history(self, participant: str | int) -> pd.DataFrame:
         """Return what happened to a participant, in sentences, in the order of time.
 
@@ -836,9 +853,14 @@ class Trial:
                 for one in db.execute(select(v.at, v.kind, v.text).where(v.label == label))
             ]
             query = select(u.received, u.id, e.number, e.status, e.reason).where(e.label == label)
-            for one in db.execute(query.join(schema.uploads, e.upload == u.id).order_by(e.id)):
-                said = f"Row {one.number + 1} of upload {one.id} is {one.status}. {one.reason}"
-                lines.append((one.received, said.strip()))
+            found = db.execute(query.join(schema.uploads, e.upload == u.id).order_by(e.id)).all()
+        alike = groupby(found, lambda one: (one.received, one.id, one.status, one.reason))
+        for (received, upload, status, reason), group in alike:
+            places = [one.number + 1 for one in group]
+            said = f"Row {places[0]} of upload {upload} is {status}. {reason}"
+            if len(places) > 1:
+                said = f"{len(places)} rows of upload {upload}, from row {places[0]}, are {status}."
+            lines.append((received, said.strip()))
         names = self.evolutions.features
         for one in self.selections(label).itertuples():
             kernel = "a kernel that is gone"
