@@ -129,19 +129,18 @@ class Objective:
         )
         covariance += known.of_function + np.multiply.outer(np.exp(points[:, -1]), np.eye(len(x)))
         found = self.recorded.sites(known.mean, covariance, start)
-        return [
-            type(self)(
-                self.coordinates,
-                x,
-                targets,
-                self.problem.prior,
-                self.noise_floor,
-                known.with_noise(noise),
-                self.recorded,
-                float(log_constant),
-            )
-            for targets, noise, log_constant in zip(*found, strict=True)
-        ]
+        return [self.with_sites(ScaledSites(*each)) for each in zip(*found, strict=True)]
+
+    def with_sites(self, sites: ScaledSites) -> Self:
+        """Return the objective with other observations that stand for the recorded targets."""
+        objective = copy(self)
+        known = KnownPart(None, self.problem.x.T) if self.known is None else self.known
+        objective.known = known = known.with_noise(sites.noise)
+        objective.targets, objective.log_constant = sites.targets, float(sites.log_constant)
+        y = sites.targets - known.mean
+        objective.problem = self.problem._replace(y=y, known=known.covariance)
+        objective.curvatures = {}
+        return objective
 
     def with_prior(self, prior: Prior) -> Self:
         """Return the same likelihood with another prior."""

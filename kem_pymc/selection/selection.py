@@ -25,7 +25,7 @@ from kem_pymc.gp.posterior import PopulationFunction
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.gp.process import GaussianProcess
-from kem_pymc.gp.recorded import Recorded, ScaledSites
+from kem_pymc.gp.recorded import Recorded
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.population.mean_process import MeanProcess
@@ -277,7 +277,8 @@ class Selection(Displayed):
         """Return a kernel conditioned on the data. Its Cholesky factor is cached."""
         key = part.place, part.number
         if key not in self._conditioned:
-            objective = self._objective(self.considered[part.place].composition, part.draw.sites)
+            objective, sites = self._objective(part.place), part.draw.sites
+            objective = objective if sites is None else objective.with_sites(sites)
             values = objective.coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
             self._conditioned[key] = Conditioned.of(objective, values)
         return self._conditioned[key]
@@ -287,12 +288,17 @@ class Selection(Displayed):
         """What is known of the data: all kernels use the same."""
         return KnownPart.of(self.shared, self.x, self.known_noise)
 
-    def _objective(self, composition: Composition, sites: ScaledSites | None) -> Objective:
-        """Return the objective of a composition, without a prior."""
-        y, known = self.y, self._known
-        if known is not None and sites is not None:
-            y, known = sites.targets, known.with_noise(sites.noise)
-        return Objective(Coordinates(self.pool, composition), self.x, y, known=known)
+    @cached_property
+    def _objectives(self) -> dict[int, Objective]:
+        """Objectives of considered rows, by their index."""
+        return {}
+
+    def _objective(self, place: int) -> Objective:
+        """Return the objective of a considered row, without a prior, for all its draws."""
+        if place not in self._objectives:
+            where = Coordinates(self.pool, self.considered[place].composition)
+            self._objectives[place] = Objective(where, self.x, self.y, known=self._known)
+        return self._objectives[place]
 
     @property
     def components(self) -> dict[str, GaussianProcess]:
