@@ -207,8 +207,11 @@ def normal(residual: np.ndarray, root: np.ndarray) -> np.ndarray:
     return -0.5 * (white**2).sum(axis=1) - halves - root.shape[1] * np.log(2 * np.pi) / 2
 
 
-def latent(case: Case, one: User, values: np.ndarray, rng: np.random.Generator):
-    """Return latent values (s, n) from a normal proposal around the mode, and log weights (s,)."""
+def latent(case: Case, one: User, values: np.ndarray, rng: np.random.Generator, times: int = 1):
+    """Return latent values (s, n) from a normal proposal around the mode, and log weights (s,).
+
+    There are `times` of them for each of the coordinates, one after the other.
+    """
     n, s = len(one.x), len(values)
     inner = covariance(values, one.x, one.x) + noises(values)[:, None, None] * np.eye(n)
     if case.family is None:
@@ -228,8 +231,14 @@ def latent(case: Case, one: User, values: np.ndarray, rng: np.random.Generator):
         found = case.level + np.einsum(
             "sij,sj->si", inner, np.linalg.solve(outer, (z - case.level)[..., None])[..., 0]
         )
-        g = g + np.clip(found - g, -1.5, 1.5)
-    root = np.linalg.cholesky(inner)
+        change = np.clip(found - g, -1.5, 1.5)
+        g = g + change
+        if np.abs(change).max() < 1e-4:
+            break
+    inner, outer, z, precision, found = (
+        np.repeat(each, times, axis=0) for each in (inner, outer, z, precision, found)
+    )
+    s, root = s * times, np.linalg.cholesky(inner)
     # A draw of the prior and of errors, conditioned on z, is one of the posterior (Matheron).
     before = case.level + np.einsum("sij,sj->si", root, rng.standard_normal((s, n)))
     error = rng.standard_normal((s, n)) / np.sqrt(precision)
@@ -258,8 +267,9 @@ def importance(case: Case, one: User, rng: np.random.Generator) -> Reference:
     law = stats.multivariate_t(mean, 1.2 * spread, df=6)
     around = law.rvs(DRAWS // 2, random_state=rng)
     values = np.concatenate([values, around])
-    again = np.repeat(values, 1 if case.family is None else LATENT, axis=0)
-    g, log_weights = latent(case, one, again, rng)
+    times = 1 if case.family is None else LATENT
+    again = np.repeat(values, times, axis=0)
+    g, log_weights = latent(case, one, values, rng, times)
     density = prior.logpdf(again)
     log_weights += density - np.logaddexp(density, law.logpdf(again)) + np.log(2)
     mean, sd = given(again, g, one.known, one.x, case.level)

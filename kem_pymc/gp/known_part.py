@@ -1,6 +1,7 @@
 """What is known of a data set's points before any kernel: a mean function, and noise variances."""
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -26,6 +27,8 @@ class KnownPart:
     function: PopulationFunction | None
     x: np.ndarray
     noise: np.ndarray | None = None
+    #: The function at the last new points.
+    _new: "dict[str, NewPoints]" = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -49,13 +52,22 @@ class KnownPart:
     @cached_property
     def covariance(self) -> np.ndarray:
         """The covariance at the points, (n, n), with the known noise."""
-        n = len(self.x)
-        covariance = np.zeros((n, n))
-        if self.function is not None:
-            covariance = np.ascontiguousarray(self.function.covariance(self.x, self.x))
-        if self.noise is not None:
-            covariance[np.diag_indices(n)] += self.noise
-        return covariance
+        return self.of_function if self.noise is None else self.of_function + np.diag(self.noise)
+
+    @cached_property
+    def of_function(self) -> np.ndarray:
+        """The covariance of the mean function at the points, (n, n)."""
+        if self.function is None:
+            return np.zeros((len(self.x), len(self.x)))
+        return np.ascontiguousarray(self.function.covariance(self.x, self.x))
+
+    def with_noise(self, noise: np.ndarray) -> Self:
+        """Return the same function, of which nothing is computed again, with other known noise."""
+        other = copy(self)
+        kept = {"mean": self.mean, "factors": self.factors, "of_function": self.of_function}
+        other.__dict__.update(kept, noise=noise)
+        other.__dict__.pop("covariance", None)
+        return other
 
     def at(self, places: np.ndarray) -> Self:
         """Return what is known of the points at some places."""
@@ -68,9 +80,9 @@ class KnownPart:
         The last result is cached for the same array, because all kernels that a prediction averages
         over use the same points.
         """
-        last: NewPoints | None = self.__dict__.get("_new")
+        last = self._new.get("last")
         if last is None or last.x is not z:
-            last = self.__dict__["_new"] = NewPoints(self.function, z, before=self)
+            last = self._new["last"] = NewPoints(self.function, z, before=self)
         return last
 
 

@@ -105,42 +105,42 @@ class Objective:
         """The observations that stand for recorded targets, if there are any."""
         if self.recorded is None or self.known is None or self.known.noise is None:
             return None
-        return ScaledSites(self.targets, self.known.noise, self.log_constant)
+        return ScaledSites(self.targets, self.known.noise, np.array(self.log_constant))
 
     @property
     def is_large(self) -> bool:
         """Whether LAPACK evaluates the objective, not compiled loops; decided only here."""
         return self.n_points >= LARGE
 
-    def around(self, values: np.ndarray, start: ScaledSites | None = None) -> Self:
-        """Return the objective whose observations stand for the recorded targets at coordinates.
+    def around(self, points: np.ndarray, start: ScaledSites | None = None) -> list[Self]:
+        """Return the objectives whose observations stand for the recorded targets at coordinates.
 
         Parameters
         ----------
-        values : ndarray, shape (k + 1,)
+        points : ndarray, shape (m, k + 1)
         start : ScaledSites, optional
             As for :meth:`kem_pymc.gp.recorded.Recorded.sites`.
         """
         assert self.recorded is not None
         x = self.problem.x.T
-        covariance = FixedKernel.of(self.coordinates, values).cross(x, x)
-        covariance[np.diag_indices(len(x))] += math.exp(values[-1])
-        function = None if self.known is None else self.known.function
-        if self.known is None or function is None:
-            mean = np.zeros(len(x))
-        else:
-            mean, covariance = self.known.mean, covariance + function.covariance(x, x)
-        found = self.recorded.sites(mean, covariance, start)
-        return type(self)(
-            self.coordinates,
-            x,
-            found.targets,
-            self.problem.prior,
-            self.noise_floor,
-            KnownPart(function, x, found.noise),
-            self.recorded,
-            found.log_constant,
+        known = KnownPart(None, x) if self.known is None else self.known
+        covariance = np.array(
+            [FixedKernel.of(self.coordinates, values).cross(x, x) for values in points]
         )
+        covariance += known.of_function + np.multiply.outer(np.exp(points[:, -1]), np.eye(len(x)))
+        found = self.recorded.sites(known.mean, covariance, start)
+        return [self.with_sites(ScaledSites(*each)) for each in zip(*found, strict=True)]
+
+    def with_sites(self, sites: ScaledSites) -> Self:
+        """Return the objective with other observations that stand for the recorded targets."""
+        objective = copy(self)
+        known = KnownPart(None, self.problem.x.T) if self.known is None else self.known
+        objective.known = known = known.with_noise(sites.noise)
+        objective.targets, objective.log_constant = sites.targets, float(sites.log_constant)
+        y = sites.targets - known.mean
+        objective.problem = self.problem._replace(y=y, known=known.covariance)
+        objective.curvatures = {}
+        return objective
 
     def with_prior(self, prior: Prior) -> Self:
         """Return the same likelihood with another prior."""

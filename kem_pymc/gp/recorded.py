@@ -14,15 +14,15 @@ class ScaledSites(NamedTuple):
 
     Attributes
     ----------
-    targets, noise : ndarray, shape (n,)
+    targets, noise : ndarray, shape (..., n)
         Values, and known variances of their noise.
-    log_constant : float
+    log_constant : ndarray, shape (...)
         What is added to their log density to obtain that of the recorded targets.
     """
 
     targets: np.ndarray
     noise: np.ndarray
-    log_constant: float
+    log_constant: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Recorded:
 
         Parameters
         ----------
-        mean, covariance : ndarray, shapes (n,) and (n, n)
+        mean, covariance : ndarray, shapes (n,) and (..., n, n)
             Those of the scaled latent values before, with the variance of their errors.
         start : ScaledSites, optional
             Observations that are near.

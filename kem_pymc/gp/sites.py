@@ -36,9 +36,9 @@ NODES, SHARES = hermegauss(40)
 SHARES = SHARES / SHARES.sum()
 DERIVATIVES = SHARES * np.array([NODES**0, NODES, NODES**2 - 1])
 
-#: Largest number of iterations, the gain of the bound in nats below which they end, and the largest
-#: number of times that a step is halved.
-ITERATIONS, GAIN, HALVINGS = 200, 1e-3, 30
+#: Largest number of steps, the gain of the bound in nats below which they end, and the length
+#: below which steps aren't halved again.
+ITERATIONS, GAIN, SHORTEST = 200, 1e-3, 1e-9
 
 #: Least precision of a site, as a share of that of the latent value before the observations.
 UNINFORMATIVE = 1e-6
@@ -54,15 +54,15 @@ class Sites(NamedTuple):
 
     Attributes
     ----------
-    z, v : ndarray, shape (n,)
+    z, v : ndarray, shape (..., n)
         Values and known variances.
-    log_constant : float
+    log_constant : ndarray, shape (...)
         What is added to the log density of z to obtain the log evidence: the sum of the c_i.
     """
 
     z: np.ndarray
     v: np.ndarray
-    log_constant: float
+    log_constant: np.ndarray
 
 
 def sites(
@@ -77,14 +77,15 @@ def sites(
 
     It maximises the lower bound of the log evidence by steps along its natural gradient (Khan and
     Lin 2017), which are halved until the bound doesn't fall. They start from sites that are near,
-    or from pseudo-observations under a vague prior, which lie where the likelihood does.
+    or from pseudo-observations under a vague prior, which lie where the likelihood does. Sites for
+    several covariances are found at once; each goes on until the last has been found.
 
     Parameters
     ----------
     mean : ndarray, shape (n,)
         Prior means of the latent values.
-    covariance : ndarray, shape (n, n)
-        Their prior covariance, with the variance of their errors. It may be singular.
+    covariance : ndarray, shape (..., n, n)
+        Their prior covariances, with the variance of their errors. They may be singular.
     family : Family
     y : ndarray, shape (n,)
         Targets.
@@ -103,44 +104,58 @@ def sites(
         """Return the distribution of sites, with the bound and the step from it."""
         z, scale = shift / precision, np.sqrt(precision)
         # I + W^1/2 C W^1/2, whose eigenvalues are at least one.
-        root, _ = dpotrf(np.eye(len(y)) + scale[:, None] * covariance * scale, lower=1)
-        inverse, _ = dtrtri(root, lower=1)
-        dual = scale * (inverse.T @ (inverse @ (scale * (z - mean))))
-        centre = mean + covariance @ dual
-        variance = np.maximum((1 - (inverse**2).sum(axis=0)) / precision, LEAST)
+        inverse = _inverse_root(
+            np.eye(len(y)) + scale[..., None] * covariance * scale[..., None, :]
+        )
+        dual = scale * _times(inverse.mT, _times(inverse, scale * (z - mean)))
+        centre = mean + _times(covariance, dual)
+        variance = np.maximum((1 - (inverse**2).sum(axis=-2)) / precision, LEAST)
         g = centre + np.multiply.outer(NODES, np.sqrt(variance))
         excess = family.log_density(y, g, sizes) + 0.5 * precision * (g - z) ** 2
-        level, slope, bend = DERIVATIVES @ excess
-        bound = level - 0.5 * (z - mean) * dual - np.log(np.diag(root))
-        least = UNINFORMATIVE / np.diag(covariance)
+        level, slope, bend = np.tensordot(DERIVATIVES, excess, axes=1)
+        bound = level - 0.5 * (z - mean) * dual + np.log(inverse.diagonal(axis1=-2, axis2=-1))
+        least = UNINFORMATIVE / covariance.diagonal(axis1=-2, axis2=-1)
         if isinstance(family.likelihood, StudentT):
             least = OUTLYING / family.reweighted(np.sqrt((y - centre) ** 2 + variance))
         weight = np.maximum(precision - bend / variance, least)
         first = slope / np.sqrt(variance) - precision * (centre - z)
-        return _Step(precision, shift, float(bound.sum()), excess, weight, first + weight * centre)
+        total = bound.sum(axis=-1, keepdims=True)
+        return _Step(precision, shift, total, excess, weight, first + weight * centre)
 
     vague = family.likelihood.pseudo_observations(y, np.ones(()) if sizes is None else sizes)
     z, v = vague if start is None else start
     state = at(1 / v, z / v)
+    rate, found = np.ones_like(state.bound), np.zeros_like(state.bound, dtype=bool)
     for _ in range(ITERATIONS):
-        for halvings in range(HALVINGS):
-            rate = 0.5**halvings
-            trial = at(
-                state.precision + rate * (state.next_precision - state.precision),
-                state.shift + rate * (state.next_shift - state.shift),
-            )
-            if trial.bound >= state.bound:
-                break
+        trial = at(
+            state.precision + rate * (state.next_precision - state.precision),
+            state.shift + rate * (state.next_shift - state.shift),
+        )
         gain = trial.bound - state.bound
-        if gain > 0:
-            state = trial
-        if not gain >= GAIN:
+        risen = gain >= 0
+        state = _Step(*(np.where(risen, *each) for each in zip(trial, state, strict=True)))
+        rate = np.where(risen, 1.0, rate / 2)
+        found |= risen & (gain < GAIN) | (rate < SHORTEST)
+        if found.all():
             break
     highest = state.excess.max(axis=0)
-    mass = highest + np.log(SHARES @ np.exp(state.excess - highest))
+    mass = highest + np.log(np.tensordot(SHARES, np.exp(state.excess - highest), axes=1))
     constants = mass - 0.5 * np.log(state.precision) + HALF_LOG_2PI
-    z, v = state.shift / state.precision, 1 / state.precision
-    return Sites(z, v, float(constants.sum()))
+    return Sites(state.shift / state.precision, 1 / state.precision, constants.sum(axis=-1))
+
+
+def _inverse_root(matrices: np.ndarray) -> np.ndarray:
+    """Return the inverses (..., n, n) of lower Cholesky factors of matrices (..., n, n)."""
+    inverses = np.empty_like(matrices)
+    for place in np.ndindex(matrices.shape[:-2]):
+        root, _ = dpotrf(matrices[place], lower=1)
+        inverses[place], _ = dtrtri(root, lower=1)
+    return inverses
+
+
+def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Return the products (..., n) of matrices (..., n, n) and vectors (..., n)."""
+    return (matrices @ vectors[..., None])[..., 0]
 
 
 class _Step(NamedTuple):
@@ -148,19 +163,19 @@ class _Step(NamedTuple):
 
     Attributes
     ----------
-    precision, shift : ndarray, shape (n,)
+    precision, shift : ndarray, shape (..., n)
         1 / v and z / v.
-    bound : float
+    bound : ndarray, shape (..., 1)
         Lower bound of the log evidence.
-    excess : ndarray, shape (nodes, n)
+    excess : ndarray, shape (nodes, ..., n)
         Log densities of targets less those of the sites, but for the sites' normalisation.
-    next_precision, next_shift : ndarray, shape (n,)
+    next_precision, next_shift : ndarray, shape (..., n)
         What a whole step leads to.
     """
 
     precision: np.ndarray
     shift: np.ndarray
-    bound: float
+    bound: np.ndarray
     excess: np.ndarray
     next_precision: np.ndarray
     next_shift: np.ndarray

@@ -21,11 +21,14 @@ class Draw(NamedTuple):
         Noise variance, in scaled units.
     weight : float
         Fraction of the composition's weight that belongs to this draw.
+    sites : ScaledSites, optional
+        Normal observations that stand for targets of a family, at these values.
     """
 
     hyperparameters: dict[str, float]
     noise: float
     weight: float
+    sites: ScaledSites | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class ScoredKernel:
     @property
     def fitted(self) -> Draw:
         """The fitted values as a single draw with weight 1."""
-        return Draw(self.hyperparameters, self.noise, 1.0)
+        return Draw(self.hyperparameters, self.noise, 1.0, self.sites)
 
     @classmethod
     def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "ScoredKernel":
@@ -115,13 +118,16 @@ class ScoredKernel:
         )
 
 
-def draws_around(objective: Objective, fitted: Fit) -> tuple[Draw, ...]:
-    """Return posterior draws around a fit; empty if only the optimum itself is available."""
-    values, weights = draw_values(objective, fitted)
+def draws_around(objective: Objective, fitted: Fit, own: bool = True) -> tuple[Draw, ...]:
+    """Return posterior draws around a fit; empty if only the optimum itself is available.
+
+    The arguments are those of :func:`kem_pymc.gp.evidence.draw_values`.
+    """
+    values, weights, objectives = draw_values(objective, fitted, own)
     if len(values) == 1:
         return ()
     return tuple(
-        Draw(*objective.coordinates.named(value), float(weight))
-        for value, weight in zip(values, weights, strict=True)
+        Draw(*objective.coordinates.named(value), float(weight), there.sites)
+        for value, weight, there in zip(values, weights, objectives, strict=True)
         if weight > 0
     )

@@ -50,6 +50,10 @@ CRITERIA = ("posterior", "bic", "aic", "laplace", "loo")
 #: new ones scores would change by .005 nats at most, in nine of ten cases.
 ROUNDS, SETTLED = 5, 0.05
 
+#: Weight of a composition from which on each draw of its values has observations of its own: for
+#: all with draws, a selection would take up to 2.6 times as long as one of normal targets.
+LIKELY = 0.1
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -200,7 +204,9 @@ class Scorer:
                 score=criterion.score,
                 weight=weight,
                 probability=problem.proposal.probability,
-                draws=draws_around(objective, found) if weight >= LEAST_WEIGHT else (),
+                draws=draws_around(objective, found, bool(weight >= LIKELY))
+                if weight >= LEAST_WEIGHT
+                else (),
             )
             for problem, (objective, found, criterion), weight in zip(
                 problems, fitted, weights, strict=True
@@ -296,7 +302,7 @@ class Scorer:
         fitted = fit(objective, starts, self.runs)
         near = None
         for _ in range(ROUNDS if objective.recorded is not None else 0):
-            objective = objective.around(fitted.values, near)
+            (objective,) = objective.around(fitted.values[None], near)
             near, before = objective.sites, sum(objective.terms(fitted.values))
             fitted = fit(objective, [fitted.values], 1)
             if fitted.height < before + SETTLED:
@@ -308,7 +314,7 @@ class Scorer:
         fitted, evidence = rough_fit(objective, problem.starts, self.runs)
         if objective.recorded is not None:
             before = objective.terms(fitted.values)[0]
-            objective = objective.around(fitted.values)
+            (objective,) = objective.around(fitted.values[None])
             likelihood = objective.terms(fitted.values)[0]
             fitted = replace(fitted, log_likelihood=likelihood)
             evidence += likelihood + objective.log_constant - before

@@ -277,25 +277,28 @@ class Selection(Displayed):
         """Return a kernel conditioned on the data. Its Cholesky factor is cached."""
         key = part.place, part.number
         if key not in self._conditioned:
-            if part.place not in self._objectives:
-                self._objectives[part.place] = self._objective(self.considered[part.place])
-            objective = self._objectives[part.place]
+            objective, sites = self._objective(part.place), part.draw.sites
+            objective = objective if sites is None else objective.with_sites(sites)
             values = objective.coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
             self._conditioned[key] = Conditioned.of(objective, values)
         return self._conditioned[key]
 
     @cached_property
+    def _known(self) -> KnownPart | None:
+        """What is known of the data: all kernels use the same."""
+        return KnownPart.of(self.shared, self.x, self.known_noise)
+
+    @cached_property
     def _objectives(self) -> dict[int, Objective]:
-        """Objectives of considered rows, without a prior: all draws of a row have the same."""
+        """Objectives of considered rows, by their index."""
         return {}
 
-    def _objective(self, row: ScoredKernel) -> Objective:
-        """Return the objective of a considered row, without a prior."""
-        y, noise = self.y, self.known_noise
-        if row.sites is not None:
-            y, noise = row.sites.targets, row.sites.noise
-        known = KnownPart.of(self.shared, self.x, noise)
-        return Objective(Coordinates(self.pool, row.composition), self.x, y, known=known)
+    def _objective(self, place: int) -> Objective:
+        """Return the objective of a considered row, without a prior, for all its draws."""
+        if place not in self._objectives:
+            where = Coordinates(self.pool, self.considered[place].composition)
+            self._objectives[place] = Objective(where, self.x, self.y, known=self._known)
+        return self._objectives[place]
 
     @property
     def components(self) -> dict[str, GaussianProcess]:

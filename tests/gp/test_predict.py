@@ -122,6 +122,24 @@ def test_noise_that_varies_is_that_of_each_target_and_of_new_ones(points):
     np.testing.assert_array_equal(some.noises[0], found.noises[0, [4, 1]])
 
 
+def test_a_mean_function_is_computed_once_whatever_the_known_noise(points):
+    """Every draw of values may have noise of its own: with 16 it would be computed 48 times."""
+    x, _, x_new = points
+    calls = []
+
+    class Counted(Varying):
+        def covariance(self, x, z):
+            calls.append(len(z))
+            return np.ones((len(x), len(z)))
+
+    known = KnownPart(Counted(), x)
+    for noise in (np.arange(12.0), np.full(12, 3.0)):
+        other = known.with_noise(noise)
+        np.testing.assert_array_equal(other.covariance, np.ones((12, 12)) + np.diag(noise))
+        assert other.to(x_new).cross.shape == (12, len(x_new))
+    assert calls == [12, len(x_new)]
+
+
 def test_white_predicts_the_prior(points):
     result = predicted(*points, text="WHITE")
     np.testing.assert_array_equal(result.mean, 0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal, multivariate_t, norm
 
 from kem_pymc.data.families import Family
-from kem_pymc.gp.sites import GAIN, sites
+from kem_pymc.gp.sites import GAIN, Sites, sites
 
 N = 12
 FAMILIES = {
@@ -69,6 +69,24 @@ def test_posteriors_are_about_those_of_importance_sampling(kind):
     np.testing.assert_allclose((centre - exact) / sd, 0, atol=0.06 if heavy else 0.03)
     np.testing.assert_allclose(np.sqrt(np.diag(spread)) / sd, 1, atol=0.1 if heavy else 0.04)
     assert evidence - 0.1 < log_evidence(mean, covariance, found) < evidence + 0.01
+
+
+@each
+def test_sites_for_several_covariances_are_those_for_each(kind):
+    """Fails where an axis is another, or steps of one depend on whether another's are halved.
+
+    Steps end where one gains less than GAIN, and several times as much may be left.
+    """
+    mean, covariance, family, y, sizes = problem(kind)
+    several = np.array([0.1, 1.0, 30.0])[:, None, None] * covariance
+    found = sites(mean, several, family, y, sizes)
+    for i, one in enumerate(several):
+        alone, here = sites(mean, one, family, y, sizes), Sites(*(field[i] for field in found))
+        expected = log_evidence(mean, one, alone)
+        assert log_evidence(mean, one, here) == pytest.approx(expected, abs=10 * GAIN)
+        sd = np.sqrt(np.diag(posterior(mean, one, alone)[1]))
+        apart = posterior(mean, one, here)[0] - posterior(mean, one, alone)[0]
+        np.testing.assert_allclose(apart / sd, 0, atol=0.03)
 
 
 def test_steps_are_halved_where_they_go_too_far():

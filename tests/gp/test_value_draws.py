@@ -33,7 +33,7 @@ def test_noise_of_few_points_is_as_uncertain_as_it_is():
     y = np.array([0.3, -0.9, 0.5])
     problem = objective("WHITE", y, 0.0, 1.5)
     fitted = fit(problem, [np.zeros(1)])
-    values, weights = draw_values(problem, fitted)
+    values, weights, _ = draw_values(problem, fitted)
     assert values.shape == (2 * DRAWS, 1)
     assert weights.sum() == pytest.approx(1)
     grid = np.linspace(-6, 8, 2001)
@@ -55,7 +55,7 @@ def test_noise_of_few_points_is_as_uncertain_as_it_is():
 def test_draws_beyond_the_noise_floor_count_as_one_at_it():
     """Values that are equal have equal weights, however far beyond the floor they were drawn."""
     problem = objective("WHITE", np.array([0.1, -0.2, 0.1]), -3.0, 1.0, floor=0.05)
-    values, weights = draw_values(problem, fit(problem, [np.zeros(1)]))
+    values, weights, _ = draw_values(problem, fit(problem, [np.zeros(1)]))
     at_floor = weights[values[:, 0] == np.log(0.05)]
     assert len(at_floor) > 4
     np.testing.assert_allclose(at_floor, at_floor[0])
@@ -67,7 +67,7 @@ def test_draws_have_the_posterior_s_moments():
     x = np.linspace(0, 1, 60)
     problem = objective("SE0", np.sin(6 * x) + 0.2 * rng.standard_normal(60), -0.5)
     fitted = fit(problem, [np.full(3, -0.5)])
-    values, weights = draw_values(problem, fitted)
+    values, weights, _ = draw_values(problem, fitted)
     heavy = rng.multivariate_normal(fitted.values, 0.5 * np.eye(3), size=40_000)
     heights, _ = problem.evaluate(heavy)
     terms = heights + ((heavy - fitted.values) ** 2).sum(axis=1)
@@ -82,7 +82,7 @@ def test_draws_have_the_posterior_s_moments():
 
 def test_no_draw_has_noise_below_the_floor():
     problem = objective("LIN0", np.linspace(-1, 1, 12), -3.0, 3.0, floor=0.01)
-    values, _ = draw_values(problem, fit(problem, [np.full(3, -1.0)]))
+    values, _, _ = draw_values(problem, fit(problem, [np.full(3, -1.0)]))
     assert values[:, -1].min() == pytest.approx(np.log(0.01))
 
 
@@ -90,7 +90,7 @@ def test_a_trend_of_many_points_is_one_trend():
     """Its amplitude is known from one slope: prior precision 1, and 1/2 from the slope."""
     slope = np.exp(-0.5)
     problem = objective("LIN0", np.linspace(-slope, slope, MANY), -1.0)
-    values, weights = draw_values(problem, fit(problem, [np.full(3, -1.0)]))
+    values, weights, _ = draw_values(problem, fit(problem, [np.full(3, -1.0)]))
     sd = np.sqrt(weights @ (values[:, 0] - weights @ values[:, 0]) ** 2)
     assert sd == pytest.approx(1.5**-0.5, rel=0.25)
 
@@ -100,6 +100,6 @@ def test_fitted_values_stand_alone_without_a_prior_or_with_many_points(n, centre
     """Without a prior the posterior may be improper: draws would be anywhere."""
     problem = objective("LIN0", np.linspace(-1, 1, n), centre)
     fitted = fit(problem, [np.full(3, -1.0)])
-    values, weights = draw_values(problem, fitted)
+    values, weights, _ = draw_values(problem, fitted)
     np.testing.assert_array_equal(values, fitted.values[None])
     assert weights.tolist() == [1.0]

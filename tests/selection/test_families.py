@@ -13,13 +13,19 @@ from scipy.stats import multivariate_normal, multivariate_t
 import kem_pymc as kem
 from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.evolutions.from_posterior import read_cohort
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.plots import predictions
 from kem_pymc.selection import online
 from kem_pymc.selection import pilots as as_if_new
 from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.scorer import Proposal, Scorer
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import ScaledPoints
 from tests.model.conftest import SAMPLING
 from tests.refusals import refused
 from tests.selection.pilots import POOL, user
@@ -98,6 +104,37 @@ def test_likelihood_and_predictions_are_those_of_importance_sampling(name, learn
     expected = np.log(weights @ np.exp(family.log_density(at, g[:, 12:], new)))
     np.testing.assert_allclose(predicted.log_predictive_density(at), expected, atol=0.03)
     np.testing.assert_array_equal(found.targets, y)
+
+
+def test_every_draw_of_values_has_observations_of_its_own():
+    """Fails where all have those of the fitted values: the lower end would be .9 too high.
+
+    The more the function varies, the less five zeros say of where it is. The reference are draws of
+    everything from the prior, weighted by the likelihood.
+    """
+    x, y, pool = np.linspace(0, 1, 5), np.zeros(5), CandidatePool(["SE0"], 1)
+    scaling = Scaling(np.zeros(1), np.ones(1), 0.0, 1.0, family=Family("count"))
+    points = ScaledPoints.of(scaling, x[:, None], y)
+    centre, spread = np.array([0.0, -0.7, -1.5]), np.array([0.8, 0.3, 0.5])
+    summary = KernelSummary(centre, spread, centre[None])
+    proposal = Proposal(Composition.parse("SE0", 1), "fixed", 1.0, summary)
+    scorer = Scorer(pool, "pilot", "posterior", 1, 1e-4)
+    rows = tuple(scorer.consider([proposal], Composition(), None, points))
+    data = {"known_noise": points.noise, "recorded": points.recorded}
+    found = Selection(rows, pool, scaling, points.x, points.y, 0.0, **data)
+    function = found.predict([0.5]).function
+    rng = np.random.default_rng(0)
+    values = centre + spread * rng.standard_normal((100_000, 3))
+    height, length, noise = (np.exp(column)[:, None, None] for column in values.T)
+    distance = np.append(x, 0.5)[:, None] - np.append(x, 0.5)
+    covariance = height * np.exp(-0.5 * (distance / length) ** 2) + np.diag([1.0] * 5 + [0]) * noise
+    root = np.linalg.cholesky(covariance + 1e-9 * np.eye(6))
+    g = np.einsum("sij,sj->si", root, rng.standard_normal((100_000, 6)))
+    weights = np.exp(-np.exp(g[:, :5]).sum(axis=1))
+    probabilities = [0.025, 0.5, 0.975]
+    exact = np.quantile(g[:, 5], probabilities, weights=weights, method="inverted_cdf")
+    ends = [function.quantile(p)[0] for p in probabilities]
+    np.testing.assert_allclose(ends, exact, atol=0.45)
 
 
 @pytest.mark.parametrize("name", ["count", "binary", "ordinal"])

@@ -52,7 +52,7 @@ def test_a_record_names_the_values_of_its_fit(row):
 def test_draws_have_the_values_and_weights_of_the_posterior(objective):
     fitted = fit(objective, [np.zeros(3)])
     draws = draws_around(objective, fitted)
-    values, weights = draw_values(objective, fitted)
+    values, weights, _ = draw_values(objective, fitted)
     assert len(draws) == np.count_nonzero(weights) > 1
     assert sum(draw.weight for draw in draws) == pytest.approx(1)
     for draw, value, weight in zip(draws, values[weights > 0], weights[weights > 0], strict=True):
@@ -63,7 +63,7 @@ def test_draws_have_the_values_and_weights_of_the_posterior(objective):
 
 def test_draws_without_weight_are_left_out(objective, monkeypatch):
     values = np.zeros((3, 3)) + np.arange(3)[:, None]
-    found = values, np.array([0.6, 0.0, 0.4])
+    found = values, np.array([0.6, 0.0, 0.4]), [objective] * 3
     monkeypatch.setattr(scored_kernel, "draw_values", lambda *_: found)
     draws = draws_around(objective, fit(objective, [np.zeros(3)]))
     assert [draw.weight for draw in draws] == [0.6, 0.4]
