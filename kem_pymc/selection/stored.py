@@ -38,12 +38,15 @@ def to_dict(selection: Selection) -> dict[str, Any]:
 
 
 def _row(row: ScoredKernel, label: str, used: bool) -> dict[str, Any]:
-    sites = None
-    if row.sites is not None and used:
-        z, v, constant = row.sites
-        sites = [z.tolist(), v.tolist(), constant]
-    data = {name: value for name, value in vars(row).items() if name != "draws"}
-    return data | {"composition": label, "draws": [[*d] for d in row.draws], "sites": sites}
+    draws = [[d.hyperparameters, d.noise, d.weight, _listed(d.sites)] for d in row.draws]
+    sites = _listed(row.sites if used else None)
+    return {**vars(row), "composition": label, "draws": draws, "sites": sites}
+
+
+def _listed(sites: ScaledSites | None) -> list[Any] | None:
+    if sites is None:
+        return None
+    return [sites.targets.tolist(), sites.noise.tolist(), float(sites.log_constant)]
 
 
 def from_dict(
@@ -92,9 +95,11 @@ def from_dict(
 
 
 def _scored(data: Mapping[str, Any], dimension: int) -> ScoredKernel:
-    sites = data["sites"]
-    if sites is not None:
-        sites = ScaledSites(np.array(sites[0]), np.array(sites[1]), sites[2])
-    draws = tuple(Draw(*draw) for draw in data["draws"])
     composition = Composition.parse(data["composition"], dimension)
+    draws = tuple(Draw(h, noise, weight, _sites(own)) for h, noise, weight, own in data["draws"])
+    sites = _sites(data["sites"])
     return ScoredKernel(**{**data, "composition": composition, "draws": draws, "sites": sites})
+
+
+def _sites(data: list[Any] | None) -> ScaledSites | None:
+    return None if data is None else ScaledSites(np.array(data[0]), np.array(data[1]), data[2])

@@ -133,7 +133,9 @@ def conditioned(
         if points.recorded is not None and (place == 0 or row.weight >= LEAST_WEIGHT):
             coordinates = Coordinates(selection.pool, row.composition)
             values = coordinates.from_named(row.hyperparameters, row.noise)
-            row = replace(row, sites=points.objective(coordinates).around(values).sites)
+            (objective,) = points.objective(coordinates).around(values[None])
+            sites = objective.sites
+            row = replace(row, sites=sites, draws=tuple(d._replace(sites=None) for d in row.draws))
         rows.append(row)
     unshared = None
     if selection.unshared is not None:
@@ -164,7 +166,7 @@ def _noise_only(
     objective = points.objective(Coordinates(selector.pool, Composition()))
     values = np.array([np.log(noise)])
     if points.recorded is not None:
-        objective = objective.around(values)
+        (objective,) = objective.around(values[None])
     likelihood = float(objective.terms(values)[0] + objective.log_constant)
     row = ScoredKernel(
         composition=Composition(),
