@@ -9,7 +9,7 @@ next row of a new user, given the user's earlier ones, in nats: of KEM and two-l
 family, of KEM as for normal targets through a transform, integrated over the unit around a whole
 number, and of
 
-- GLMM: lme4 or ordinal (outcomes.R), with the new user's level integrated given earlier rows;
+- GLMM: lme4, glmmTMB or ordinal (outcomes.R), with the new user's level integrated given earlier rows;
 - GEE: statsmodels, exchangeable, which doesn't know the user's earlier rows (counts as negative
   binomial with a dispersion from the Pearson residuals; levels as independent);
 - GPBoost: a level and an exponential covariance in time for each user, its latent normal
@@ -244,7 +244,8 @@ def gee(family: str, pilot: Cohort, test: Cohort) -> list[tuple[Any, int, float]
     rows = rows_of(pilot, design)
     x, y, user = rows.filter(regex="^x"), rows["y"], rows["user"]
     if family == "ordinal":
-        params = OrderedModel(y.astype(int), x, distr="logit").fit(disp=False, maxiter=500).params
+        marginal = OrderedModel(y.astype(int), x, distr="logit")
+        params = marginal.fit(method="bfgs", disp=False, maxiter=500).params
         cuts = np.cumsum([params.iloc[x.shape[1]], *np.exp(params.iloc[x.shape[1] + 1 :])])
         fit = {"intercept": 0.0, "slopes": params.iloc[: x.shape[1]].to_numpy()}
         fit |= {"cuts": cuts, "levels": np.unique(y)}
