@@ -9,7 +9,8 @@ next row of a new user, given the user's earlier ones, in nats: of KEM and two-l
 family, of KEM as for normal targets through a transform, integrated over the unit around a whole
 number, and of
 
-- GLMM: lme4, glmmTMB or ordinal (outcomes.R), with the new user's level integrated given earlier rows;
+- GLMM: lme4, glmmTMB or ordinal (outcomes.R), with the new user's level integrated given earlier
+  rows;
 - GEE: statsmodels, exchangeable, which doesn't know the user's earlier rows (counts as negative
   binomial with a dispersion from the Pearson residuals; levels as independent);
 - GPBoost: a level and an exponential covariance in time for each user, its latent normal
