@@ -85,7 +85,7 @@ class ClusterModel(pm.Model):
         likelihood: Likelihood = "cumulative",
         shared: SharedPart | None = None,
     ) -> None:
-        priors = prior_tables.default(pool, family=cohort.family) if priors is None else priors
+        priors = prior_tables.default(pool) if priors is None else priors
         check_likelihood(likelihood)
         scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.composition = _as_composition(composition, pool)
