@@ -9,11 +9,13 @@ next row of a new user, given the user's earlier ones, in nats: of KEM and two-l
 family, of KEM as for normal targets through a transform, integrated over the unit around a whole
 number, and of
 
-- GLMM: lme4 or ordinal (outcomes.R), with the new user's level integrated given earlier rows;
+- GLMM: lme4, glmmTMB or ordinal (outcomes.R), with the new user's level integrated given earlier
+  rows;
 - GEE: statsmodels, exchangeable, which doesn't know the user's earlier rows (counts as negative
   binomial with a dispersion from the Pearson residuals; levels as independent);
 - GPBoost: a level and an exponential covariance in time for each user, its latent normal
-  distribution given earlier rows integrated over.
+  distribution given earlier rows integrated over; a level only where a variance diverges, as
+  Laplace's approximation lets it with single trials.
 
 The results of every table, deal and method are CSV files; existing ones aren't computed again. All
 that are in the folder are shown.
@@ -55,6 +57,9 @@ USERS, DAYS = 60, 10
 
 #: Draws of the sampler, and methods of the package with the family.
 SCALE, OURS = Scale({"cut": Sampling(2, 60, 60)}), ("KEM", "Two-level GP", "Mixed model")
+
+#: Variance of GPBoost's latent values from which on its fit is taken to have diverged.
+DIVERGED = 50.0
 
 #: Transforms beside which a family is compared; None is the target as it is.
 TRANSFORMS = {"count": ("sqrt", "log1p"), "binary": (None,), "ordinal": (None,)}
@@ -244,7 +249,8 @@ def gee(family: str, pilot: Cohort, test: Cohort) -> list[tuple[Any, int, float]
     rows = rows_of(pilot, design)
     x, y, user = rows.filter(regex="^x"), rows["y"], rows["user"]
     if family == "ordinal":
-        params = OrderedModel(y.astype(int), x, distr="logit").fit(disp=False, maxiter=500).params
+        marginal = OrderedModel(y.astype(int), x, distr="logit")
+        params = marginal.fit(method="bfgs", disp=False, maxiter=500).params
         cuts = np.cumsum([params.iloc[x.shape[1]], *np.exp(params.iloc[x.shape[1] + 1 :])])
         fit = {"intercept": 0.0, "slopes": params.iloc[: x.shape[1]].to_numpy()}
         fit |= {"cuts": cuts, "levels": np.unique(y)}
@@ -274,24 +280,27 @@ def gpboost(family: str, pilot: Cohort, test: Cohort) -> list[tuple[Any, int, fl
     place = pilot.features.index(str(pilot.time))
     names = {"binary": "bernoulli_logit", "count": "negative_binomial"}
 
-    def model(users: np.ndarray, times: np.ndarray) -> Any:
+    def model(users: np.ndarray, times: np.ndarray, smooth: bool) -> Any:
+        over_time = {"gp_coords": times[:, None], "cluster_ids": users} if smooth else {}
         return gpb.GPModel(
             likelihood=names[family],
             group_data=users,
-            gp_coords=times[:, None],
             cov_function="exponential",
-            cluster_ids=users,
             num_parallel_threads=1,
+            **over_time,
         )
 
     users = rows["user"].to_numpy()
     times = np.concatenate([x[:, place] for x in pilot.inputs])
     span = np.ptp(times)
     x = np.column_stack([np.ones(len(rows)), rows.filter(regex="^x")])
-    fitted = model(users, times / span)
-    fitted.fit(rows["y"].to_numpy(), X=x)
+    for smooth in (True, False):
+        fitted = model(users, times / span, smooth)
+        fitted.fit(rows["y"].to_numpy(), X=x)
+        pars = np.asarray(fitted.get_cov_pars()).ravel()
+        if pars[:2].max() < DIVERGED:
+            break
     slopes = np.asarray(fitted.get_coef()).ravel()
-    pars = np.asarray(fitted.get_cov_pars()).ravel()
     fit = {}
     if family == "count":
         fit["size"] = [float(np.asarray(fitted.get_aux_pars()).ravel()[0])]
@@ -299,19 +308,22 @@ def gpboost(family: str, pilot: Cohort, test: Cohort) -> list[tuple[Any, int, fl
     out = []
     for user, step, now, then, z, y in each_row(test):
         fixed = np.column_stack([np.ones(then), design(z[:then])]) @ slopes
-        own = model(np.zeros(now, int), z[:now, place] / span)
+        own = model(np.zeros(now, int), z[:now, place] / span, smooth)
         if family == "count":
             own.set_optim_params(params={"init_aux_pars": np.array(fit["size"])})
+        same, over_time = np.zeros(then - now, int), {}
+        if smooth:
+            over_time["gp_coords_pred"] = z[now:then, place][:, None] / span
+            over_time["cluster_ids_pred"] = same
         latent = own.predict(
             y=y[:now],
             cov_pars=pars,
-            group_data_pred=np.zeros(then - now, int),
-            gp_coords_pred=z[now:then, place][:, None] / span,
-            cluster_ids_pred=np.zeros(then - now, int),
+            group_data_pred=same,
             offset=fixed[:now],
             offset_pred=fixed[now:],
             predict_var=True,
             predict_response=False,
+            **over_time,
         )
         mean, sd = np.asarray(latent["mu"]), np.sqrt(np.asarray(latent["var"]))
         terms = log_mass(family, y[now:then], mean + sd * nodes[:, None], fit)

@@ -10,6 +10,7 @@ from kem_pymc.comparison import methods as library
 from kem_pymc.comparison.methods import KEM, Method, Training, departing, register
 from kem_pymc.comparison.study import priors_of
 from kem_pymc.data.categories import number_features
+from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.kernels.pool import CandidatePool
@@ -24,24 +25,32 @@ METHODS: dict[str, Method] = dict(library.METHODS)
 FEW = 0.4
 
 
-def floor(name: str, pool: CandidatePool, unexplained: float) -> Priors:
+def floor(
+    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+) -> Priors:
     """Return the study's priors with the paper's noise floor."""
-    return priors_of(name, pool, unexplained).replace(noise_floor=NOISE_FLOOR)
+    return priors_of(name, pool, unexplained, family).replace(noise_floor=NOISE_FLOOR)
 
 
-def paper(name: str, pool: CandidatePool, unexplained: float) -> Priors:
+def paper(
+    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+) -> Priors:
     """Return the paper's priors; those of the synthetic studies are the paper's already."""
-    return priors_of("unit" if name == "default" else name, pool, unexplained)
+    return priors_of("unit" if name == "default" else name, pool, unexplained, family)
 
 
-def one_noise(name: str, pool: CandidatePool, unexplained: float) -> Priors:
+def one_noise(
+    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+) -> Priors:
     """Return the paper's priors with the same noise prior for every parent."""
-    return paper(name, pool, unexplained).without_parent()
+    return paper(name, pool, unexplained, family).without_parent()
 
 
-def few_enter(name: str, pool: CandidatePool, unexplained: float) -> Priors:
+def few_enter(
+    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+) -> Priors:
     """Return the paper's priors with the number of entering candidates of the synthetic study."""
-    return paper(name, pool, unexplained).expecting(FEW, pool)
+    return paper(name, pool, unexplained, family).expecting(FEW, pool)
 
 
 #: Variants of a study's priors by name.

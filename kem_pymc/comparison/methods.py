@@ -12,6 +12,7 @@ from xarray import DataTree
 
 from kem_pymc.comparison.study import priors_of
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics.convergence import scalar_r_hats
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -131,8 +132,9 @@ class Method:
     single : bool
         Whether predictions use only the selected kernel, with its fitted values.
     priors : callable
-        Returns the priors, from the name of the study's table, the pool, and the mean square of the
-        scaled targets that the shared part leaves unexplained. A function of a module.
+        Returns the priors, from the name of the study's table, the pool, the mean square of the
+        scaled targets that the shared part leaves unexplained, and the targets' family. A function
+        of a module.
     without : tuple of str
         Candidates of the study that the method leaves out.
     options : dict
@@ -143,7 +145,7 @@ class Method:
 
     shared: bool = True
     single: bool = False
-    priors: Callable[[str, CandidatePool, float], Priors] = priors_of
+    priors: Callable[[str, CandidatePool, float, Family | None], Priors] = priors_of
     without: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -87,7 +87,9 @@ def until_features_vary(draw: Callable[[], Split]) -> Split:
     return users
 
 
-def priors_of(name: str, pool: CandidatePool, unexplained: float = 1.0) -> Priors:
+def priors_of(
+    name: str, pool: CandidatePool, unexplained: float = 1.0, family: Family | None = None
+) -> Priors:
     """Return a table of priors by name.
 
     Parameters
@@ -97,7 +99,9 @@ def priors_of(name: str, pool: CandidatePool, unexplained: float = 1.0) -> Prior
     unexplained : float
         Mean square of the scaled targets that the shared part leaves unexplained; only used for
         "default".
+    family : Family, optional
+        Family of targets that aren't normal; only used for "default".
     """
     if name == "default":
-        return prior_tables.default(pool, unexplained)
+        return prior_tables.default(pool, unexplained, family)
     return prior_tables.paper() if name == "unit" else prior_tables.synthetic()

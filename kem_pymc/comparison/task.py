@@ -98,7 +98,7 @@ class ComparisonTask:
         test = test.subset(test.users[: self.scale.test_users])
         names = [name for name in study.candidates(pilot) if name not in method.without]
         pool = CandidatePool(names, pilot.dimension)
-        plain = priors = method.priors(study.priors, pool, 1.0)
+        plain = priors = method.priors(study.priors, pool, 1.0, pilot.family)
         scaling = scaling_for(pilot, plain)
         # Unit of scores, the same whatever the transform.
         unit = scaling.target_sd if scaling.family is None else scaling.target_unit
@@ -108,7 +108,7 @@ class ComparisonTask:
         if method.shared:
             data = scaling.apply(pilot)
             shared = cached(data.digest(), lambda: learn_shared(data, progress=False))
-            priors = method.priors(study.priors, pool, shared.unexplained)
+            priors = method.priors(study.priors, pool, shared.unexplained, pilot.family)
         training = Training(pilot, pool, priors, scaling, shared, self.scale.sampling, self.seed)
         self.learn(training, plain)
         rows = [

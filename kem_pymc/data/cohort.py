@@ -112,6 +112,8 @@ class Cohort(Displayed):
     latent, latent_noise : tuple of ndarray, shape (n_u,) each, optional
         Pseudo-observations of the targets' latent values, and the standard deviations of their
         noise, in place of those that the family gives on its own.
+    latent_of : Family, optional
+        Family of which the targets are latent values, see :meth:`on_latent_scale`.
 
     Raises
     ------
@@ -135,6 +137,7 @@ class Cohort(Displayed):
     family: Family | None = None
     latent: tuple[np.ndarray, ...] | None = None
     latent_noise: tuple[np.ndarray, ...] | None = None
+    latent_of: Family | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
@@ -583,7 +586,8 @@ class Cohort(Displayed):
             ("sizes", "family", "latent", "latent_noise", "truth")
         )
         target = self.family.label(self.target)
-        return replace(self, **plain, targets=latent, noise=noise, target=target)
+        given = {"targets": latent, "noise": noise, "latent_of": self.family}
+        return replace(self, **plain, **given, target=target)
 
     @property
     def _sizes(self) -> Sequence[np.ndarray | None]:

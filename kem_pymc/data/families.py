@@ -194,6 +194,11 @@ class Family:
         return self.name in DISCRETE
 
     @property
+    def single(self) -> bool:
+        """Whether targets are single trials or levels, in which more noise can't be seen."""
+        return self.name in ("binary", "ordinal")
+
+    @property
     def levels(self) -> np.ndarray:
         """The levels (L,) of ``ordinal`` or ``binary`` targets.
 

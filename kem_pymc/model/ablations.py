@@ -47,7 +47,7 @@ def unshared_model_of(model: EvolutionModel) -> EvolutionModel:
     Default priors are replaced by those in units of the whole variance of the targets.
     """
     assert model.shared is not None
-    with_shared = default(model.pool, model.shared.unexplained)
+    with_shared = default(model.pool, model.shared.unexplained, model.cohort.family)
     given = model.priors.to_dict() != with_shared.to_dict()
     return _ends_of(model, model.priors if given else None, None)
 
@@ -93,5 +93,5 @@ def _of_whole(
     """
     shared = options.get("shared")
     if priors is None:
-        priors = default(pool, 1.0 if shared is None else shared.unexplained)
+        priors = default(pool, 1.0 if shared is None else shared.unexplained, cohort.family)
     return priors.without_parent(), {"scaling": scaling_for(cohort, priors)} | options

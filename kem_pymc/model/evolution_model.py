@@ -139,7 +139,8 @@ class EvolutionModel(pm.Model):
         _check_options(feedback, likelihood_power, shared)
         check_likelihood(likelihood)
         if priors is None:  # in units of the variance that is left to explain
-            priors = prior_tables.default(pool, 1.0 if shared is None else shared.unexplained)
+            unexplained = 1.0 if shared is None else shared.unexplained
+            priors = prior_tables.default(pool, unexplained, cohort.family)
         alpha = Concentration.of(concentration)
         self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
         scaled = self.scaling.apply(cohort)

@@ -190,7 +190,7 @@ class PopulationModel(pm.Model):
         sds = none if cohort.noise is None else cohort.noise
         self.known_noise = [(sd / self.target_sd) ** 2 for sd in sds]
         family = self.original.family
-        single = family is not None and family.name in ("binary", "ordinal")
+        single = family is not None and family.single
         self.hyperparameters = hyperparameters(
             self.shared, self.personal, self.priors, self.has_known_noise, single
         )

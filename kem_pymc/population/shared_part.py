@@ -245,7 +245,7 @@ def _variance_function(
     cohort: Cohort, posterior: PopulationPosterior, without: Sequence[MeanProcess]
 ) -> VarianceFunction | None:
     """Return how the noise depends on a feature or the mean; families have their own noise."""
-    if cohort.family is not None:
+    if cohort.family is not None or cohort.latent_of is not None:
         return None
     model = posterior.model
     own = scales(model.shared, model.personal, posterior.centre()).personal * model.target_sd

@@ -6,7 +6,9 @@ import numpy as np
 import pymc as pm
 
 from kem_pymc._system.options import checked
+from kem_pymc.data.families import Family
 from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import CONST
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.noise import SameNoise, noise_by_size
 from kem_pymc.priors.table import Priors
@@ -48,7 +50,7 @@ NOISE, AMPLITUDE = (-1.5, 1.2), (-0.7, 1.5)
 
 
 @checked
-def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
+def default(pool: CandidatePool, unexplained: float = 1.0, family: Family | None = None) -> Priors:
     """Return the default priors, for features in [0, 1] and standardised targets.
 
     The priors of the noise variance and of amplitudes scale with the variance to be explained: that
@@ -60,6 +62,10 @@ def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
     the target's variance: with a smaller one, a single point that a curve misses would cost more
     than all other points gain.
 
+    Single trials and levels say so little of a user that the prior decides whether users are taken
+    to be alike. So CONST, a user's own level, then enters with the probability with which
+    candidates stay.
+
     Parameters
     ----------
     pool : CandidatePool
@@ -67,6 +73,8 @@ def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
     unexplained : float
         Variance that is to be explained, as a fraction of the target's, e.g.
         ``kem.learn_shared(...).unexplained``.
+    family : Family, optional
+        Family of targets that aren't normal.
 
     Returns
     -------
@@ -95,4 +103,5 @@ def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
         scaling="unit",
         noise_floor=1e-3,
     )
-    return table.expecting(min(ADDITIONS, 0.5 * len(pool)), pool)
+    table = table.expecting(min(ADDITIONS, 0.5 * len(pool)), pool)
+    return table.replace(enter={CONST: table.stay}) if family and family.single else table

@@ -1,16 +1,26 @@
 """The models behind Final and Stratified: one process each, no parent, the pilot users' scale."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
 from scipy.stats import norm
 
 from kem_pymc import priors as prior_tables
+from kem_pymc.data.families import Family
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.model.ablations import final_model, stratified_models
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.ablations import (
+    final_model,
+    final_model_of,
+    stratified_models,
+    unshared_model_of,
+)
 from kem_pymc.model.cluster_model import scaling_for
 from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.priors.population import population_parameter
 
 
@@ -46,6 +56,20 @@ def test_units_are_those_of_the_whole_cohort(cohort, pool):
     ):
         np.testing.assert_array_equal(model.scaling.feature_low, expected.feature_low)
         assert model.scaling.target_sd == expected.target_sd
+
+
+def test_default_priors_are_those_of_the_family(cohort):
+    """All models of a cohort have them, with and without what users share."""
+    targets = tuple((y > np.median(y)).astype(float) for y in cohort.targets)
+    binary = replace(cohort, targets=targets, family=Family.learn("binary", targets))
+    pool = CandidatePool(["CONST", "LIN0"], cohort.dimension)
+    shared = learn_shared(scaling_for(binary, prior_tables.default(pool)).apply(binary), "linear")
+    model = EvolutionModel(binary, pool, shared=shared)
+    unshared = unshared_model_of(model)
+    for made in (model, final_model_of(model), unshared):
+        assert made.priors.enter["CONST"] == 0.9
+    whole = prior_tables.default(pool, 1.0, binary.family)
+    assert unshared.priors.to_dict() == whole.without_parent().to_dict()
 
 
 def test_the_noise_knows_no_parent(cohort, pool, table):

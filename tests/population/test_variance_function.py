@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.families import Family
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.population import variance_function
 from kem_pymc.population.shared_part import learn_shared
@@ -123,3 +126,20 @@ def test_a_cohort_whose_noise_grows_with_its_mean():
     assert high > 4 * low
     np.testing.assert_allclose(part.function(3).noise_factors(x), [low, high], rtol=0.2)
     assert learn_shared(make_cohort(line), "linear").process.noise_factors(x) is None
+
+
+def test_the_noise_of_a_family_doesnt_vary():
+    """Of binary targets, noise would seem to vary with the mean of other users, by 5.6 in sds."""
+    rng = np.random.default_rng(2)
+    odds = np.exp(1.4 + 0.8 * rng.normal(size=(25, 1)))
+    inputs, targets = rng.uniform(size=(25, 4, 1)), rng.random((25, 4)) < odds / (1 + odds)
+    cohort = Cohort(
+        users=tuple(range(25)),
+        inputs=tuple(inputs),
+        targets=tuple(targets.astype(float)),
+        ends=(np.array([4]),) * 25,
+        features=("day",),
+        family=Family.learn("binary", targets.astype(float)),
+    )
+    scaled = Scaling.unit(cohort).apply(cohort)
+    assert learn_shared(scaled, "nothing").process.variance_function is None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kem_pymc import priors as prior_tables
+from kem_pymc.data.families import Family
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.distributions import constants
@@ -60,3 +61,13 @@ def test_a_lone_candidate_enters_half_of_the_time():
     for wrong in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(InputError, match=r"isn't a valid variance\. Give a positive number"):
             prior_tables.default(pool, wrong)
+
+
+@pytest.mark.parametrize(("name", "level"), [("binary", 0.9), ("count", 1 / 3)])
+def test_users_of_single_trials_have_a_level(name, level):
+    """So little is seen of them that the prior decides; nothing else is other than usual."""
+    pool = CandidatePool(["CONST", "LIN0", "SE0"])
+    usual = prior_tables.default(pool, 0.5)
+    table = prior_tables.default(pool, 0.5, Family(name))
+    assert [*map(table.entering, pool)] == pytest.approx([level, 1 / 3, 1 / 3])
+    assert {**table.to_dict(), "enter": None} == {**usual.to_dict(), "enter": None}
