@@ -104,9 +104,10 @@ class Scaling:
     def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
         """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
 
-        Of a family the mean and sd are those of latent values under which its targets are most
-        probable (:attr:`Family.latent`). Moments of their pseudo-observations would have hardly any
-        spread left for rare events, whose noise they don't know.
+        Of a family they are mean and sd of latent values: what the noise of pseudo-observations
+        leaves of their variance, or, where that is less, as it is of rare events, those under which
+        the targets are most probable (:attr:`Family.latent`); these leave out what changes between
+        consecutive targets.
         It is computed from this cohort only, with each point counted once: give it the pilot users
         (section 10.2.1).
 
@@ -131,10 +132,10 @@ class Scaling:
         y = np.concatenate(scaled.targets)
         check_varies((cohort.target,), y[:, None])  # a transform can make tiny values equal
         moments = float(y.mean()), float(y.std())
-        if family is not None and family.latent is not None:
-            moments = family.latent[0], max(family.latent[1], LEAST_LATENT)
-        elif family is not None and scaled.noise is not None:
+        if family is not None and scaled.noise is not None:
             moments = _latent_moments(y, np.concatenate(scaled.noise))
+        if family is not None and family.latent is not None and family.latent[1] > moments[1]:
+            moments = family.latent
         return cls(*ranges, *moments, learned, cohort.time_kind, family)
 
     def check_time(self, cohort: Cohort) -> None:
