@@ -19,8 +19,9 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
 
-#: Smallest variance of latent values, which are logs or probits, to which they are scaled.
-LEAST_LATENT = 0.25
+#: Smallest sd of latent values, which are logs or probits, to which they are scaled, because few
+#: targets say little of it.
+LEAST_LATENT = 0.5
 
 #: Kinds of times.
 TIMES: tuple[Kind, ...] = ("numbers", "dates", "durations")
@@ -103,6 +104,10 @@ class Scaling:
     def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
         """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
 
+        Of a family they are mean and sd of latent values: what the noise of pseudo-observations
+        leaves of their variance, or, where that is less, as it is of rare events, those under which
+        the targets are most probable (:attr:`Family.latent`); these leave out what changes between
+        consecutive targets.
         It is computed from this cohort only, with each point counted once: give it the pilot users
         (section 10.2.1).
 
@@ -129,6 +134,8 @@ class Scaling:
         moments = float(y.mean()), float(y.std())
         if family is not None and scaled.noise is not None:
             moments = _latent_moments(y, np.concatenate(scaled.noise))
+        if family is not None and family.latent is not None and family.latent[1] > moments[1]:
+            moments = family.latent
         return cls(*ranges, *moments, learned, cohort.time_kind, family)
 
     def check_time(self, cohort: Cohort) -> None:
@@ -409,12 +416,12 @@ def _latent_moments(latent: np.ndarray, noise: np.ndarray) -> tuple[float, float
     """Return mean and standard deviation of latent values, given noisy observations (n,).
 
     The mean has weights by precision, and the variance is what the noise leaves of that of the
-    observations. It is at least `LEAST_LATENT`, because few targets say little of it.
+    observations, but at least that of `LEAST_LATENT`.
     """
     weights = 1 / (1 + noise**2)
     mean = float(weights @ latent / weights.sum())
     variance = float(weights @ ((latent - mean) ** 2 - noise**2) / weights.sum())
-    return mean, max(variance, LEAST_LATENT) ** 0.5
+    return mean, max(variance, LEAST_LATENT**2) ** 0.5
 
 
 def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -162,7 +162,7 @@ class PopulationModel(pm.Model):
             self._describe(self._matched()[0], *terms)
         if moves_with(cohort):
             self._settle()
-        super().__init__()
+        super().__init__(model=None)  # an EvolutionModel that is being made isn't its parent
         add_variables(self)
 
     def _describe(

@@ -4,6 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -30,6 +32,23 @@ class TestScaling:
         np.testing.assert_allclose(scaling.mean_back(scaling.targets(y)), y)
         assert scaling.sd_back(2.0) == 2 * scaling.target_sd
         assert scaling.variance_back(4.0) == pytest.approx(scaling.sd_back(2.0) ** 2)
+
+    def test_rare_events_keep_the_spread_of_their_log_odds(self):
+        """A tenth of targets; moments of pseudo-observations have no variance left (sd .5)."""
+        rng = np.random.default_rng(0)
+        log_odds = np.repeat(rng.normal(-4, 2.5, size=(150, 1)), 10, axis=1)
+        targets = tuple(rng.binomial(1, 1 / (1 + np.exp(-log_odds))).astype(float))
+        pilots = Cohort(
+            users=tuple(range(150)),
+            inputs=(np.arange(10.0)[:, None],) * 150,
+            targets=targets,
+            ends=(np.array([10]),) * 150,
+            features=("x",),
+            family=Family.learn("binary", targets),
+        )
+        scaling = Scaling.unit(pilots)
+        assert scaling.target_mean == pytest.approx(-4, abs=0.6)
+        assert scaling.target_sd == pytest.approx(2.5, rel=0.25)
 
     def test_json_round_trip_is_exact(self):
         rng = np.random.default_rng(0)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import arviz as az
 import numpy as np
@@ -6,6 +7,7 @@ import pymc as pm
 import pytest
 
 from kem_pymc import priors as prior_tables
+from kem_pymc.data.families import Family
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model import evolution_model
@@ -31,6 +33,12 @@ def test_sampling_finds_the_step_and_names_the_dimensions(idata, cohort, pool):
     assert posterior["hyperparameters"].dims[-1] == "hyperparameter"
     assert idata["sample_stats"]["factorisations"].min() > 0
     assert (idata["sample_stats"]["failed_factorisations"] == 0).all()
+
+
+def test_pilots_with_outliers_bring_no_variables_of_their_population_model(cohort, pool):
+    heavy = EvolutionModel(replace(cohort, family=Family("student", (4.0, 0.5))), pool)
+    more = {*heavy.named_vars} - {*EvolutionModel(cohort, pool).named_vars}
+    assert more == {"known_latent", "known_latent_noise", "known_targets"}
 
 
 def test_posterior_is_consistent_with_itself(idata, engine):
