@@ -139,7 +139,7 @@ class Values(NamedTuple):
     given: dict[str, float]
 
 
-class Points(NamedTuple):
+class Accrued(NamedTuple):
     """The observations of a participant, in order of time.
 
     Attributes
@@ -160,7 +160,7 @@ class Points(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[Values], roles: Roles, evolutions: Evolutions) -> Self:
-        """Return the points of observations, of which there is at least one."""
+        """Return the observations in order, of which there is at least one."""
         stamps = stamps_of([one.time for one in values])
         order = stamps.argsort(kind="stable").to_numpy()
         stamps = stamps.iloc[order].reset_index(drop=True)

@@ -34,7 +34,7 @@ from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.stored import from_dict, to_dict
 from kem_pymc.trial import rows, schema
 from kem_pymc.trial.answers import answer, answers
-from kem_pymc.trial.rows import Fault, Points, Roles, Values
+from kem_pymc.trial.rows import Accrued, Fault, Roles, Values
 
 #: Seconds after which another updater may take a participant on whom one stopped.
 LEASE = 60.0
@@ -96,7 +96,7 @@ class _Data:
     """A participant's observations: their numbers, and their points, in order of time."""
 
     observations: list[int]
-    points: Points
+    points: Accrued
 
     def until(self, n: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Return the first n inputs and targets, and what is known of them besides."""
@@ -699,7 +699,7 @@ class Trial:
         if not found:
             return None
         values = [Values(one.time, *json.loads(one.content)) for one in found]
-        points = Points.of(values, self.roles, self._selector(artefact).evolutions)
+        points = Accrued.of(values, self.roles, self._selector(artefact).evolutions)
         return _Data([found[place].id for place in points.order], points)
 
     def _last(self, db: Connection, participant: int, before: int | None = None) -> Row | None:
