@@ -26,22 +26,21 @@ Participant = Annotated[str, typer.Argument(metavar="PARTICIPANT", help="Label o
 Rows = Annotated[Path, typer.Argument(metavar="FILE", help=options.TABLE, show_default=False)]
 
 
-@contextmanager
-def opened(db: str) -> Iterator["Trial"]:
-    """Open a trial for a command.
-
-    Raises
-    ------
-    InputError
-        If SQLAlchemy isn't installed, or there is no such trial.
-    """
+def _trials() -> "type[Trial]":
+    """Return the class of trials, or say what they need."""
     try:
         from kem_pymc.trial import Trial
     except ImportError as error:
         raise InputError(
             f"Trials need another package ({error}). Install kem-pymc[trial]."
         ) from error
-    with Trial.open(db) as trial:
+    return Trial
+
+
+@contextmanager
+def opened(db: str) -> Iterator["Trial"]:
+    """Open a trial for a command."""
+    with _trials().open(db) as trial:
         yield trial
 
 
@@ -59,11 +58,10 @@ def init(
 ) -> None:
     """Create the tables of a trial in a database, with the evolutions of its participants."""
     from kem_pymc.evolutions.evolutions import Evolutions
-    from kem_pymc.trial import Trial
 
-    learned = Evolutions.load(evolutions)
+    trials, learned = _trials(), Evolutions.load(evolutions)
     given: dict[str, Any] = {"user": user, "time": time, "batch": batch, "noise": noise}
-    with Trial.create(db, learned, **given, size=size, date_format=date_format) as trial:
+    with trials.create(db, learned, **given, size=size, date_format=date_format) as trial:
         columns = ", ".join(trial.roles.columns(learned))
         screen.info(f"There is a trial in {db}. Rows have the columns {columns}.")
 

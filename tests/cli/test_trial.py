@@ -1,5 +1,7 @@
 """``kem trial``: its commands do what docs/trial.md says, from rows to a replay."""
 
+import sys
+
 import pandas as pd
 import pytest
 from sqlalchemy import create_engine, text
@@ -76,3 +78,10 @@ def test_wrong_input_is_refused_in_words(db, words, said, tmp_path, monkeypatch)
     words = words if "--db" in words else (*words, "--db", db)
     assert said in refused(run("trial", *words))
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("words", [("update",), ("init", "--user", "id", "--time", "week")])
+def test_without_its_packages_the_extra_is_named(db, words, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kem_pymc.trial", None)
+    more = ("--evolutions", tmp_path / "evolutions.json") if words[0] == "init" else ()
+    assert "kem-pymc[trial]" in refused(run("trial", *words, *more, "--db", db))
