@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.trial import Trial
@@ -35,7 +36,9 @@ def evolutions(learned):  # noqa: F811
     unshared = replace(learned, clusters=early, scaling=scaling)
     shared = learn_shared(scaling.apply(pilots), "additive").process
     final = replace(unshared, shared=shared)
-    return replace(final, clusters=learned.clusters, final=final, unshared=unshared)
+    wide = Calibration(tuple(2 * NORMAL), 30)
+    parts = {"final": final, "unshared": unshared, "calibration": wide}
+    return replace(final, clusters=learned.clusters, **parts)
 
 
 @pytest.fixture(scope="session")

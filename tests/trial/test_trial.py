@@ -125,7 +125,7 @@ def test_selections_are_those_of_the_library(trial, rows, evolutions, url, dated
         found = other.selections(label)
         assert list(found["composition"]) == [one.label() for one in path]
         assert list(found["time_step"]) == [*range(5)]
-        expected = path[-1].predict(at, include_noise=True)
+        expected = path[-1].predict(at, include_noise=True, calibrated=True)
         for asked in (trial, other, third):
             served = asked.predict(label, at)
             np.testing.assert_array_equal(served.prediction.mean, expected.mean)
