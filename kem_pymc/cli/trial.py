@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 #: Largest number of rows that are printed of what waits for a person.
 SHOWN = 20
 
-#: How many characters of a text a line of a table has.
-WIDE = 70
-
 Database = Annotated[
     str, typer.Option("--db", metavar="URL", help="Database, such as sqlite:///trial.db.")
 ]

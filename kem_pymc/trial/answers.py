@@ -74,7 +74,7 @@ def answers(
     }
     if previous is not None:
         ways["refitted"] = lambda: _Refit(selector).select(x, y, previous, **known)
-        ways["conditioned"] = lambda: conditioned(previous, selector, x, y, known)
+        ways["conditioned"] = lambda: conditioned(previous, x, y, known)
     if selector.shared is not None:
         ways["shared"] = lambda: _noise_only(selector, selector.shared, x, y, known)
     ways["pilots"] = lambda: _noise_only(selector, None, x, y, known)
@@ -120,11 +120,7 @@ def _check(selection: Selection, x: np.ndarray) -> None:
 
 
 def conditioned(
-    selection: Selection,
-    selector: KEMSelector,
-    x: np.ndarray,
-    y: np.ndarray,
-    given: Mapping[str, Any],
+    selection: Selection, x: np.ndarray, y: np.ndarray, given: Mapping[str, Any]
 ) -> Selection:
     """Return a selection given other data, with the same kernels, values and weights."""
     points = ScaledPoints.of(selection.scaling, x, y, selection.shared, **given)
@@ -139,7 +135,7 @@ def conditioned(
         rows.append(row)
     unshared = None
     if selection.unshared is not None:
-        unshared = conditioned(selection.unshared, selector, x, y, given)
+        unshared = conditioned(selection.unshared, x, y, given)
     return replace(
         selection,
         considered=tuple(rows),

@@ -114,8 +114,8 @@ class Trial:
     """A trial in a database: participants, their data, and their selections.
 
     Participants are pinned to the evolutions with which they were registered. All that is said of a
-    participant follows from the database, so several processes may work on one trial: each time
-    step of a participant is selected once, whoever comes first.
+    participant follows from the database, so several processes may update one trial: each time
+    step of a participant is selected by one of them.
 
     Create one with :meth:`create`, or open an existing one with :meth:`open`.
     """

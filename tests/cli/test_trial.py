@@ -67,9 +67,9 @@ def test_a_trial_from_rows_to_a_replay(db, rows, tmp_path):  # noqa: F811
     [
         (("update", "--db", "sqlite:///none.db"), "no trial in"),
         (("update", "--db", "trial.db"), "URL of a database"),
-        (("history", "nobody"), "isn't registered"),
+        (("history", "p99"), "isn't registered"),
         (("release", "7"), "isn't in quarantine"),
-        (("withdraw", "nobody", "3"), "isn't registered"),
+        (("withdraw", "p99", "3"), "isn't registered"),
         (("add", "none.csv"), "no file none.csv"),
     ],
 )

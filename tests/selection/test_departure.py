@@ -33,8 +33,8 @@ def points(n, share, seed):
     return x, share * curve(x) + rng.normal() + 0.5 * rng.normal(size=n)
 
 
-@pytest.fixture(scope="module")
-def pilots():
+def pilot_users():
+    """Return eight pilot users, who share the curve."""
     users = [points(15, 1.0, seed) for seed in range(8)]
     return Cohort(
         users=tuple(range(8)),
@@ -44,6 +44,11 @@ def pilots():
         features=("week",),
         target="steps",
     )
+
+
+@pytest.fixture(scope="module")
+def pilots():
+    return pilot_users()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.kernels.composition import Composition
@@ -16,25 +15,16 @@ from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.trial import Trial
 from tests.selection.conftest import learned  # noqa: F401
 from tests.selection.pilots import user
-from tests.selection.test_departure import points
+from tests.selection.test_departure import pilot_users
 
 
 @pytest.fixture(scope="session")
 def evolutions(learned):  # noqa: F811
     """Evolutions of users who share a curve."""
-    users = [points(15, 1.0, seed) for seed in range(8)]
-    pilots = Cohort(
-        users=tuple(range(8)),
-        inputs=tuple(x[:, None] for x, _ in users),
-        targets=tuple(y for _, y in users),
-        ends=(np.array([15]),) * 8,
-        features=("week",),
-        target="steps",
-    )
     scaling = Scaling(np.zeros(1), np.ones(1), 1.0, 1.0)
     early = tuple(c for c in learned.clusters if c.parent == Composition())
     unshared = replace(learned, clusters=early, scaling=scaling)
-    shared = learn_shared(scaling.apply(pilots), "additive").process
+    shared = learn_shared(scaling.apply(pilot_users()), "additive").process
     final = replace(unshared, shared=shared)
     wide = Calibration(tuple(2 * NORMAL), 30)
     parts = {"final": final, "unshared": unshared, "calibration": wide}
