@@ -27,8 +27,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe
+from kem_pymc.trial.intake import MOST_ROWS
 from kem_pymc.trial.rows import legible
-from kem_pymc.trial.trial import MOST_ROWS, SERVED, Trial
+from kem_pymc.trial.serving import SERVED
+from kem_pymc.trial.trial import Trial
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ def test_killed_updaters_lose_nothing(url, evolutions, monkeypatch):
         for n in range(USERS)
     ]
     rows = pd.concat(parts, ignore_index=True)
-    monkeypatch.setattr("kem_pymc.trial.trial.LEASE", 1.0)
+    monkeypatch.setattr("kem_pymc.trial.updating.LEASE", 1.0)
     with Trial.create(url, evolutions, user="id", time="week") as trial:
         trial.add(rows[rows["week"] == 0], register=True)
         assert len(trial.update()) == USERS

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, inspect, select, text
 import kem_pymc as kem
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.stored import from_dict, to_dict
-from kem_pymc.trial import Trial, answers, schema
+from kem_pymc.trial import Trial, answers, schema, updating
 from kem_pymc.trial import rows as rows_of
 from tests.refusals import refused
 
@@ -279,15 +279,15 @@ def test_times_that_cannot_be_compared_wait(trial):
 
 def test_a_participant_who_fails_stops_no_one_else(trial, rows, monkeypatch):
     trial.add(rows, register=True)
-    whole = Trial._select
+    whole = updating._select
 
-    def planted(self, label):
+    def planted(store, label):
         if label == "ann":
             raise ValueError("planted")
-        return whole(self, label)
+        return whole(store, label)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trial, "_select", planted)
+        patch.setattr(updating, "_select", planted)
         made = trial.update()
     assert (made["answer"] == "none").sum() == 1
     assert len(made) == 11
@@ -310,7 +310,7 @@ ROWS = st.lists(st.fixed_dictionaries(dict.fromkeys(("id", "week", "steps"), CEL
 @given(table=ROWS)
 def test_no_row_breaks_the_store(shared_trial, table):
     """Every row has a status, or the upload is refused as a whole, and updates go on."""
-    before = len(shared_trial._table(select(schema.entries)))
+    before = len(shared_trial._store.table(select(schema.entries)))
     try:
         receipt = shared_trial.add(table, register=True)
     except kem.errors.InputError:
@@ -318,7 +318,7 @@ def test_no_row_breaks_the_store(shared_trial, table):
     else:
         after = before + len(table) * (not receipt.repeated)
         assert len(receipt.entries) == len(table)
-    assert len(shared_trial._table(select(schema.entries))) == after
+    assert len(shared_trial._store.table(select(schema.entries))) == after
     made = shared_trial.update()
     assert "none" not in set(made["answer"]), set(made["reason"])
 

@@ -1,0 +1,277 @@
+"""Rows and participants that come and go: what becomes of each is written down."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pandas as pd
+from sqlalchemy import Connection, Table, select, update
+from sqlalchemy.exc import IntegrityError
+
+from kem_pymc.errors import InputError
+from kem_pymc.trial import rows, schema
+from kem_pymc.trial.rows import Fault, Values
+from kem_pymc.trial.store import Store, insert, log, now, participant_row
+
+#: Largest number of rows of an upload.
+MOST_ROWS = 100_000
+
+#: Status of rows of participants who aren't registered.
+UNKNOWN = "unknown"
+
+
+class Receipt(NamedTuple):
+    """What became of an upload.
+
+    Attributes
+    ----------
+    upload : int
+        Number of the upload.
+    repeated : bool
+        Whether it had come before, so that nothing was done.
+    entries : DataFrame
+        Columns ``entry`` (its number), ``status`` and ``reason``, one row for each uploaded row.
+    """
+
+    upload: int
+    repeated: bool
+    entries: pd.DataFrame
+
+    def __str__(self) -> str:
+        counts = self.entries["status"].value_counts()
+        what = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows"
+        again = ", as when it came first" if self.repeated else ""
+        return f"Upload {self.upload}: {what}{again}"
+
+
+def register(store: Store, participant: str | int) -> None:
+    """Register a participant; rows that waited for it are accepted."""
+    label = rows.label_of(participant)
+    with schema.writing(store.engine) as db:
+        known = participant_row(db, label, lock=True)
+        if known is not None:
+            how = "was removed" if known["removed"] else "is registered already"
+            raise InputError(f"Participant {label} {how}. Give another label.")
+        _register(store, db, label)
+        waiting = db.execute(
+            select(schema.entries.c.id)
+            .where(schema.entries.c.label == label, schema.entries.c.status == UNKNOWN)
+            .order_by(schema.entries.c.id)
+        ).scalars()
+        _release(store, db, list(waiting))
+
+
+def _register(store: Store, db: Connection, label: str) -> int:
+    found = insert(
+        db,
+        schema.participants,
+        label=label,
+        artefact=store.artefact,
+        registered=now(),
+        lease=0.0,
+    )
+    log(db, label, "registered", "")
+    return found
+
+
+def add(
+    store: Store,
+    table: pd.DataFrame | Iterable[dict[str, Any]],
+    key: str | None,
+    register: bool,
+) -> Receipt:
+    """Add rows of participants; see :meth:`Trial.add`."""
+    if not isinstance(table, pd.DataFrame):
+        table = pd.DataFrame(list(table), dtype=object)  # of cells that may be anything
+    if not 1 <= len(table) <= MOST_ROWS:
+        raise InputError(
+            f"The upload has {len(table)} rows. Give between 1 and {MOST_ROWS} at a time."
+        )
+    evolutions = store.evolutions
+    rows.check_columns(table, store.roles, evolutions)
+    table = table.rename(columns=str).reset_index(drop=True)
+    content = rows.contents(table)
+    own = rows.hashed("\n".join(content))
+    key = own if key is None else rows.legible(key)
+    # What is judged is what is kept.
+    table = rows.read(content)
+    judged = rows.judged(table, store.roles, evolutions)
+    try:
+        return _add(store, table, content, judged, key, own, register)
+    except IntegrityError:  # another process registered a participant, or had the key, first
+        return _add(store, table, content, judged, key, own, register)
+
+
+def _add(
+    store: Store,
+    table: pd.DataFrame,
+    content: list[str],
+    judged: list[Fault | Values],
+    key: str,
+    own: str,
+    register: bool,
+) -> Receipt:
+    with schema.writing(store.engine) as db:
+        before = db.execute(select(schema.uploads).where(schema.uploads.c.key == key))
+        if (one := before.mappings().first()) is not None:
+            if one["hash"] != own:
+                raise InputError(
+                    f"The upload {key!r} came before with other rows. Give another key."
+                )
+            return Receipt(one["id"], True, _entries(db, one["id"]))
+        upload = insert(db, schema.uploads, key=key, hash=own, received=now())
+        for row, (text, found) in enumerate(zip(content, judged, strict=True)):
+            label = rows.label_of(table.at[row, store.roles.user])
+            _enter(store, db, upload, row, label, text, found, register)
+        log(db, None, "uploaded", f"Upload {upload}, {len(content)} rows.")
+        return Receipt(upload, False, _entries(db, upload))
+
+
+def _enter(
+    store: Store,
+    db: Connection,
+    upload: int,
+    number: int,
+    label: str,
+    text: str,
+    found: Fault | Values,
+    register: bool,
+) -> None:
+    """Write an entry, and the observation that it is if nothing is wrong with it."""
+    known = participant_row(db, label, lock=True)
+    if known is not None and known["removed"]:
+        found, text = Fault("refused", f"Participant {label} was removed."), ""
+    elif isinstance(found, Values) and known is None and not register:
+        found = Fault(UNKNOWN, f"Participant {label} isn't registered.")
+    elif isinstance(found, Values) and known is not None:
+        found = _other_times(db, known["id"], found) or found
+    status, reason = found if isinstance(found, Fault) else ("accepted", "")
+    entry = insert(
+        db,
+        schema.entries,
+        upload=upload,
+        number=number,
+        label=label,
+        content=text or None,
+        hash=rows.hashed(text),
+        status=status,
+        reason=reason,
+    )
+    if isinstance(found, Values):
+        participant = _register(store, db, label) if known is None else known["id"]
+        _observe(db, entry, participant, text, found)
+
+
+def _other_times(db: Connection, participant: int, values: Values) -> Fault | None:
+    """Return what is wrong if a row's time can't be compared with others of a participant."""
+    o = schema.observations.c
+    query = select(o.time).where((o.participant == participant) & (o.state == "live"))
+    one, kind = db.execute(query.limit(1)).scalar(), rows.kind_of_time(values.time)
+    if one is None or kind == rows.kind_of_time(one):
+        return None
+    return Fault("quarantined", f"Its time is {kind}; others are {rows.kind_of_time(one)}.")
+
+
+def _observe(db: Connection, entry: int, participant: int, text: str, values: Values) -> None:
+    """Make an accepted entry an observation, in place of one at its time."""
+    o = schema.observations.c
+    here = (o.participant == participant) & (o.time == values.time) & (o.state == "live")
+    live = db.execute(
+        select(o.id, schema.entries.c.content)
+        .join(schema.entries, o.entry == schema.entries.c.id)
+        .where(here)
+    ).first()
+    if live is not None and live.content == text:
+        _mark(db, entry, "duplicate", "")
+        return
+    if live is not None:
+        db.execute(update(schema.observations).where(here).values(state="superseded"))
+        _mark(db, entry, "corrected", f"It takes the place of observation {live.id}.")
+    insert(
+        db,
+        schema.observations,
+        participant=participant,
+        entry=entry,
+        time=values.time,
+        content=json.dumps([values.x, values.y, values.given]),
+        state="live",
+    )
+
+
+def release(store: Store, entries: Iterable[int]) -> None:
+    """Accept quarantined entries as they are."""
+    with schema.writing(store.engine) as db:
+        _release(store, db, list(entries))
+
+
+def _release(store: Store, db: Connection, entries: list[int]) -> None:
+    e = schema.entries.c
+    for entry in entries:
+        row = db.execute(select(schema.entries).where(e.id == entry)).mappings().first()
+        if row is None or row["status"] not in (UNKNOWN, "quarantined"):
+            raise InputError(f"Entry {entry} isn't in quarantine. Give one that is.")
+        known, text = participant_row(db, row["label"], lock=True), row["content"]
+        if known is None or known["removed"]:
+            raise InputError(
+                f"Participant {row['label']} of entry {entry} isn't registered. Register it."
+            )
+        (values,) = rows.despite(rows.read([text]), store.roles, store.evolutions)
+        other = _other_times(db, known["id"], values)
+        if other is not None:
+            raise InputError(f"Entry {entry} can't be used: {other.reason} Correct the row.")
+        _mark(db, entry, "accepted", "")
+        log(db, row["label"], "released", f"Entry {entry}: {row['reason']}")
+        _observe(db, entry, known["id"], text, values)
+
+
+def withdraw(store: Store, participant: str | int, time: Any) -> None:
+    """Withdraw a participant's observation at a time."""
+    (value,) = rows.times(pd.DataFrame({store.roles.time: [time]}), store.roles)
+    o = schema.observations.c
+    with schema.writing(store.engine) as db:
+        known = store.known(db, participant, lock=True)
+        here = (o.participant == known["id"]) & (o.time == rows.written_time(value))
+        done = db.execute(
+            update(schema.observations).where(here & (o.state == "live")).values(state="withdrawn")
+        )
+        if not done.rowcount:
+            raise InputError(
+                f"Participant {known['label']} has no observation at {time}. Give another time."
+            )
+        log(db, known["label"], "withdrawn", f"Observation at {time}.")
+
+
+def remove(store: Store, participant: str | int) -> None:
+    """Remove the data of a participant."""
+    with schema.writing(store.engine) as db:
+        known = store.known(db, participant, lock=True)
+        nothing = dict.fromkeys(("content", "observations", "composition"))
+        gone: list[tuple[Table, dict[str, Any]]] = [
+            (schema.selections, {**nothing, "reason": ""}),
+            (schema.predictions, dict.fromkeys(("inputs", "served"))),
+            (schema.observations, {"state": "removed", "time": "", "content": None}),
+        ]
+        for table, values in gone:
+            db.execute(update(table).where(table.c.participant == known["id"]).values(values))
+        # Reasons quote cells.
+        gone = [
+            (schema.entries, {"content": None, "reason": ""}),
+            (schema.events, {"text": ""}),
+            (schema.participants, {"removed": now()}),
+        ]
+        for table, values in gone:
+            db.execute(update(table).where(table.c.label == known["label"]).values(values))
+        log(db, known["label"], "removed", "Consent withdrawn.")
+    store.forget()
+
+
+def _entries(db: Connection, upload: int) -> pd.DataFrame:
+    e = schema.entries.c
+    query = select(e.id.label("entry"), e.status, e.reason).where(e.upload == upload)
+    found = db.execute(query.order_by(e.number)).mappings().all()
+    return pd.DataFrame([{**one} for one in found], columns=["entry", "status", "reason"])
+
+
+def _mark(db: Connection, entry: int, status: str, reason: str) -> None:
+    where = schema.entries.c.id == entry
+    db.execute(update(schema.entries).where(where).values(status=status, reason=reason))

@@ -1,0 +1,79 @@
+"""Predictions by stored selections; nothing is fitted."""
+
+import json
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sqlalchemy import Connection, select
+from sqlalchemy.engine import RowMapping as Row
+
+from kem_pymc.data.cells import days
+from kem_pymc.errors import InputError
+from kem_pymc.gp.prediction import Prediction
+from kem_pymc.trial import rows, schema
+from kem_pymc.trial.store import Store, insert, now
+
+#: What is recorded of predictions, with the probabilities of quantiles.
+SERVED = {"low_95": 0.025, "median": 0.5, "high_95": 0.975}
+
+
+class Served(NamedTuple):
+    """A prediction, the number of its selection, and what kind of answer that is."""
+
+    prediction: Prediction
+    selection: int
+    answer: str
+    severity: str
+
+
+def predict(
+    store: Store, participant: str | int, at: npt.ArrayLike | pd.DataFrame, calibrated: bool
+) -> Served:
+    """Predict new observations of a participant; see :meth:`Trial.predict`."""
+    with schema.reading(store.engine) as db:
+        known = store.known(db, participant)
+        row = store.last(db, known["id"])
+        if row is None:
+            raise InputError(
+                f"Participant {known['label']} has no selection yet. Add rows, and update."
+            )
+        selection = store.selection(db, row)
+        x = _inputs(store, db, known, at) if isinstance(at, pd.DataFrame) else at
+    sure = calibrated and selection.calibration is not None
+    prediction = selection.predict(x, include_noise=True, calibrated=sure)
+    served = {name: prediction.quantile(p).tolist() for name, p in SERVED.items()}
+    with schema.writing(store.engine) as db:
+        insert(
+            db,
+            schema.predictions,
+            participant=known["id"],
+            selection=row["id"],
+            inputs=json.dumps(np.asarray(x, dtype=float).tolist()),
+            served=json.dumps({"mean": prediction.mean.tolist(), **served}),
+            created=now(),
+        )
+    return Served(prediction, row["id"], row["answer"], row["severity"])
+
+
+def _inputs(store: Store, db: Connection, known: Row, at: pd.DataFrame) -> np.ndarray:
+    """Return the inputs (m, D) of rows: dates count from the participant's first row."""
+    evolutions, o = store.selector(known["artefact"]).evolutions, schema.observations.c
+    live = (o.participant == known["id"]) & (o.state == "live")
+    coming = rows.read(rows.contents(at.rename(columns=str).assign(**{store.roles.user: 0})))
+    if evolutions.target not in coming:
+        query = select(o.content).where(live).limit(1)
+        coming[evolutions.target] = json.loads(db.execute(query).scalar_one())[1]
+    for name in (store.roles.noise, store.roles.size):
+        if name is not None:
+            coming[name] = 1
+    rows.check_columns(coming, store.roles, evolutions)
+    values = rows.despite(coming, store.roles, evolutions)
+    x = np.array([one.x for one in values])
+    if store.roles.time in evolutions.features:
+        every = rows.stamps_of(list(db.execute(select(o.time).where(live)).scalars()))
+        stamps = pd.concat([every.sort_values().iloc[:1], rows.stamps_of([v.time for v in values])])
+        since = days(stamps, np.zeros(len(stamps), dtype=int))
+        x[:, evolutions.features.index(store.roles.time)] = since[1:]
+    return x

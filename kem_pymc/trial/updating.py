@@ -1,0 +1,147 @@
+"""Selections for time steps that have none yet, by any number of updaters at a time."""
+
+import json
+import time as clock
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+from scipy.special import logsumexp
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.errors import InputError
+from kem_pymc.selection.stored import to_dict
+from kem_pymc.trial import rows, schema
+from kem_pymc.trial.answers import answer
+from kem_pymc.trial.audit import fingerprint
+from kem_pymc.trial.store import Store, insert, log, now, participant_row, versions
+
+#: Seconds after which another updater may take a participant on whom one stopped.
+LEASE = 60.0
+
+#: Number of participants whom an updater keeps others from at a time.
+BLOCK = 10
+
+
+@one_blas_thread()
+def update_trial(
+    store: Store, participants: Iterable[str | int] | None, time_budget: float | None
+) -> pd.DataFrame:
+    """Select for every time step that has none yet; see :meth:`Trial.update`."""
+    began, made = clock.monotonic(), []
+    with schema.reading(store.engine) as db:
+        if participants is None:
+            p = schema.participants.c
+            every = db.execute(select(p.label).where(p.removed.is_(None)).order_by(p.id))
+            labels = list(every.scalars())
+        else:
+            labels = [store.known(db, one)["label"] for one in participants]
+    for start in range(0, len(labels), BLOCK):
+        with _leased(store, labels[start : start + BLOCK]) as ours:
+            for label in ours:
+                while time_budget is None or clock.monotonic() - began < time_budget:
+                    row = _selected(store, label)
+                    if row is None:
+                        break
+                    made.append(row)
+                    if row["answer"] == "none":
+                        break
+    columns = ["participant", "time_step", "points", "composition", "answer"]
+    return pd.DataFrame(made, columns=[*columns, "severity", "reason", "seconds"])
+
+
+@contextmanager
+def _leased(store: Store, labels: list[str]) -> Iterator[list[str]]:
+    """Keep other updaters from those of the participants that none has; give their labels."""
+    p = schema.participants.c
+    until = clock.time() + LEASE
+    free = p.label.in_(labels) & p.removed.is_(None) & (p.lease < clock.time())
+    with schema.writing(store.engine) as db:
+        ours = db.execute(select(p.label).where(free).order_by(p.id).with_for_update())
+        taken = list(ours.scalars())
+        mine = p.label.in_(taken)
+        db.execute(update(schema.participants).where(mine).values(lease=until))
+    try:
+        yield taken
+    finally:
+        with schema.writing(store.engine) as db:
+            own = mine & (p.lease == until)
+            db.execute(update(schema.participants).where(own).values(lease=0.0))
+
+
+def _selected(store: Store, label: str) -> dict[str, Any] | None:
+    """Select for a participant's next time step; a failure is recorded, and no one else's."""
+    try:
+        return _select(store, label)
+    except SQLAlchemyError:
+        raise  # the database is gone for all
+    except Exception as error:
+        reason = rows.legible(f"{type(error).__name__}: {error}")
+        with schema.writing(store.engine) as db:
+            log(db, label, "failed", reason)
+        return {
+            **{"participant": label, "time_step": None, "points": None, "composition": None},
+            **{"answer": "none", "severity": "red", "reason": reason, "seconds": 0.0},
+        }
+
+
+def _select(store: Store, label: str) -> dict[str, Any] | None:
+    """Select for a participant's next time step; None if there is none to do."""
+    with schema.reading(store.engine) as db:
+        known = participant_row(db, label)
+        if known is None:
+            return None
+        data = store.data(db, known)
+        last = store.last(db, known["id"])
+    if data is None:
+        return None
+    final = len(data.points.ends) - 1
+    step = 0 if last is None else min(last["time_step"] + 1, final)
+    n = int(data.points.ends[step])
+    if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
+        return None
+    selector = store.selector(known["artefact"])
+    x, y, given = data.until(n)
+    with schema.reading(store.engine) as db:
+        before = store.last(db, known["id"], step)
+        previous = None if before is None else store.selection(db, before)
+    began = clock.perf_counter()
+    found = answer(selector, x, y, previous, given)
+    seconds = clock.perf_counter() - began
+    number = 0 if last is None else last["number"] + 1
+    observations = data.observations[:n]
+    content = json.dumps(to_dict(found.selection))
+    row = {
+        "time_step": step,
+        "points": n,
+        "composition": found.selection.label(),
+        "answer": found.name,
+        "severity": found.severity,
+        "reason": rows.legible(found.reason),
+        "seconds": seconds,
+    }
+    try:
+        with schema.writing(store.engine) as db:
+            store.known(db, label, lock=True)  # who may have been removed meanwhile
+            insert(
+                db,
+                schema.selections,
+                participant=known["id"],
+                artefact=known["artefact"],
+                number=number,
+                observations=json.dumps(observations),
+                data_hash=data.hash(n),
+                previous=None if before is None else before["id"],
+                log_evidence=float(logsumexp([one.score for one in found.selection.considered])),
+                content=content,
+                hash=fingerprint(to_dict(found.selection)),
+                versions=versions(),
+                created=now(),
+                **row,
+            )
+    except (IntegrityError, InputError):
+        return None  # another updater came first, or the participant was removed
+    return {"participant": label, **row}
