@@ -60,7 +60,7 @@ def init(
     given: dict[str, Any] = {"user": user, "time": time, "batch": batch, "noise": noise}
     with trials.create(db, learned, **given, size=size, date_format=date_format) as trial:
         columns = ", ".join(trial.roles.columns(learned))
-        screen.info(f"There is a trial in {db}. Rows have the columns {columns}.")
+        screen.info(f"The trial is created. Rows have the columns {columns}.")
 
 
 def add(
@@ -199,6 +199,12 @@ def replay(db: Database) -> None:
     screen.info("All selections are as they were made.")
 
 
+def upgrade(db: Database) -> None:
+    """Change the tables of a database that an older version of kem_pymc made to this one's."""
+    _trials().upgrade(db)
+    screen.info("The tables are those of this version of kem_pymc.")
+
+
 def serve(
     db: Database,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = (
@@ -264,5 +270,6 @@ COMMANDS = {
     predict: "p3 coming.csv --db sqlite:///trial.db",
     history: "p3 --db sqlite:///trial.db",
     replay: "--db sqlite:///trial.db",
+    upgrade: "--db sqlite:///trial.db",
     serve: "--db sqlite:///trial.db --port 8000",
 }

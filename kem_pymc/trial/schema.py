@@ -22,13 +22,11 @@ from sqlalchemy import (
     UniqueConstraint,
     create_engine,
     event,
+    make_url,
 )
 from sqlalchemy.exc import ArgumentError
 
 from kem_pymc.errors import InputError
-
-#: Version of the tables.
-VERSION = 1
 
 #: Seconds for which a writer waits for another one.
 PATIENCE = 60
@@ -59,7 +57,6 @@ trial = Table(
     "trial",
     tables,
     _id(),
-    Column("version", Integer, nullable=False),
     Column("roles", Text, nullable=False),
     _of("artefact", nullable=False),
 )
@@ -72,7 +69,7 @@ participants = Table(
     _of("artefact", nullable=False),
     Column("registered", Text, nullable=False),
     Column("removed", Text),
-    Column("lease", Float, nullable=False, default=0.0),  # until when an updater has it, by time()
+    Column("lease", Float, nullable=False),  # until when an updater has it, by time()
 )
 
 uploads = Table(
@@ -157,6 +154,14 @@ events = Table(
 )
 
 
+def shown(url: str) -> str:
+    """Return a database's URL for messages, without its password."""
+    try:
+        return make_url(url).render_as_string()
+    except ArgumentError:
+        return url
+
+
 def connected(url: str) -> Engine:
     """Return an engine for a database; in SQLite, readers never wait for a writer.
 
@@ -170,8 +175,8 @@ def connected(url: str) -> Engine:
         engine = create_engine(url, pool_pre_ping=True)
     except (ArgumentError, ImportError) as error:
         raise InputError(
-            f"{url} can't be opened ({str(error).splitlines()[0]}). Give the URL of a database, "
-            "like sqlite:///trial.db."
+            f"{shown(url)} can't be opened ({str(error).splitlines()[0]}). Give the "
+            "URL of a database, like sqlite:///trial.db."
         ) from error
     if engine.dialect.name == "sqlite":
         # Python's own handling of transactions would begin them late, with a shared lock.

@@ -1,20 +1,21 @@
 """A running trial in a database."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import numpy.typing as npt
 import pandas as pd
-from sqlalchemy import Engine, inspect, select
+from sqlalchemy import Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.selection import Selection
-from kem_pymc.trial import audit, intake, rows, schema, serving, updating
+from kem_pymc.trial import audit, intake, migration, rows, schema, serving, updating
 from kem_pymc.trial.intake import Receipt
 from kem_pymc.trial.rows import Roles
 from kem_pymc.trial.serving import Served
@@ -65,34 +66,23 @@ class Trial:
             If the database can't be used, or has a trial already.
         """
         roles = Roles(user, time, batch, noise, size, date_format)
-        engine = schema.connected(url)
-        try:
-            if inspect(engine).has_table(schema.trial.name):
+        with _using(url) as engine, schema.writing(engine) as db:
+            if migration.version_of(db) is not None:
                 raise InputError(
-                    f"There is a trial in {url} already. Open it, or give another database."
+                    f"There is a trial in {schema.shown(url)} already. "
+                    "Open it, or give another database."
                 )
-            with schema.writing(engine) as db:
-                schema.tables.create_all(db)
-                artefact = insert(
-                    db,
-                    schema.artefacts,
-                    hash=evolutions.content_hash,
-                    content=text_of(evolutions),
-                    versions=versions(),
-                    created=now(),
-                )
-                insert(
-                    db,
-                    schema.trial,
-                    version=schema.VERSION,
-                    roles=json.dumps(asdict(roles)),
-                    artefact=artefact,
-                )
-                log(db, None, "created", f"Evolutions {evolutions.content_hash[:12]}.")
-        except SQLAlchemyError as error:
-            raise _unusable(url, error) from error
-        finally:
-            engine.dispose()
+            migration.upgrade(db)
+            artefact = insert(
+                db,
+                schema.artefacts,
+                hash=evolutions.content_hash,
+                content=text_of(evolutions),
+                versions=versions(),
+                created=now(),
+            )
+            insert(db, schema.trial, roles=json.dumps(asdict(roles)), artefact=artefact)
+            log(db, None, "created", f"Evolutions {evolutions.content_hash[:12]}.")
         return cls(engine)
 
     @classmethod
@@ -102,28 +92,28 @@ class Trial:
         Raises
         ------
         InputError
-            If the database can't be used, has no trial, or one that a newer version made.
+            If the database can't be used, has no trial, or one of another version of kem_pymc.
         """
-        engine = schema.connected(url)
-        file = engine.url.database if engine.dialect.name == "sqlite" else None
-        try:
-            # To look into a file that doesn't exist would create it.
-            there = file is None or Path(file).is_file()
-            if not (there and inspect(engine).has_table(schema.trial.name)):
-                raise InputError(
-                    f"There is no trial in {url}. Create one first, or give another database."
-                )
+        with _using(url) as engine:
+            file = engine.url.database if engine.dialect.name == "sqlite" else None
+            if file is not None and not Path(file).is_file():  # to look into it would create it
+                raise migration.no_trial(url)
             with engine.connect() as db:
-                version = db.execute(select(schema.trial.c.version)).scalar_one()
-        except SQLAlchemyError as error:
-            raise _unusable(url, error) from error
-        finally:
-            engine.dispose()
-        if version > schema.VERSION:
-            raise InputError(
-                f"The trial in {url} was made by a newer version of kem_pymc. Update kem_pymc."
-            )
+                migration.check_current(db, url)
         return cls(engine)
+
+    @classmethod
+    def upgrade(cls, url: str) -> None:
+        """Change the tables of an older version of kem_pymc to this one's; all of them, or none.
+
+        Raises
+        ------
+        InputError
+            If the database can't be used, has no trial, or one of a newer version.
+        """
+        with _using(url) as engine, schema.writing(engine) as db:
+            migration.check_known(db, url)
+            migration.upgrade(db)
 
     def __enter__(self) -> Self:
         return self
@@ -343,8 +333,17 @@ class Trial:
         return audit.replay(self._store)
 
 
-def _unusable(url: str, error: SQLAlchemyError) -> InputError:
-    said = str(getattr(error, "orig", None) or error).splitlines()[0]
-    return InputError(
-        f"The database {url} can't be used ({said}). Give one that can be written to."
-    )
+@contextmanager
+def _using(url: str) -> Iterator[Engine]:
+    """Give an engine, whose connections are closed; say in words that a database can't be used."""
+    engine = schema.connected(url)
+    try:
+        yield engine
+    except SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise InputError(
+            f"The database {schema.shown(url)} can't be used ({said}). "
+            "Give one that can be written to."
+        ) from error
+    finally:
+        engine.dispose()
