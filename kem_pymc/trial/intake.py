@@ -102,6 +102,7 @@ def add(
         return _add(store, table, content, judged, key, own, register)
 
 
+@schema.lasting
 def _add(
     store: Store,
     table: pd.DataFrame,

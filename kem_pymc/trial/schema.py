@@ -5,8 +5,10 @@ observation is live, and, when consent is withdrawn, that a participant's data b
 stay. Times are UTC in ISO 8601. Structured values are JSON text.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from sqlalchemy import (
@@ -24,12 +26,15 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from kem_pymc.errors import InputError
 
 #: Seconds for which a writer waits for another one.
 PATIENCE = 60
+
+#: Seconds to wait after each loss of the connection, such as a server's restart, before it is lost.
+WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 tables = MetaData()
 
@@ -193,6 +198,28 @@ def connected(url: str) -> Engine:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def lasting[**P, T](function: Callable[P, T]) -> Callable[P, T]:
+    """Call a function again if the connection to the database was lost while it ran.
+
+    The function must be harmless if it is called twice: whether a transaction was committed isn't
+    known where the connection is lost at its end.
+    """
+
+    @wraps(function)
+    def again(*args: P.args, **options: P.kwargs) -> T:
+        for wait in WAITS:
+            try:
+                return function(*args, **options)
+            except DBAPIError as error:
+                # Without a statement, there was no connection at all.
+                if not (error.connection_invalidated or error.statement is None):
+                    raise
+                time.sleep(wait)
+        return function(*args, **options)
+
+    return again
 
 
 @contextmanager

@@ -28,6 +28,7 @@ class Served(NamedTuple):
     severity: str
 
 
+@schema.lasting
 def predict(
     store: Store, participant: str | int, at: npt.ArrayLike | pd.DataFrame, calibrated: bool
 ) -> Served:

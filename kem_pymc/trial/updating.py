@@ -2,9 +2,8 @@
 
 import json
 import time as clock
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self
 
 import pandas as pd
 from scipy.special import logsumexp
@@ -31,17 +30,10 @@ def update_trial(
     store: Store, participants: Iterable[str | int] | None, time_budget: float | None
 ) -> pd.DataFrame:
     """Select for every time step that has none yet; see :meth:`Trial.update`."""
-    began, made = clock.monotonic(), []
-    with schema.reading(store.engine) as db:
-        if participants is None:
-            p = schema.participants.c
-            every = db.execute(select(p.label).where(p.removed.is_(None)).order_by(p.id))
-            labels = list(every.scalars())
-        else:
-            labels = [store.known(db, one)["label"] for one in participants]
+    began, made, labels = clock.monotonic(), [], _labels(store, participants)
     for start in range(0, len(labels), BLOCK):
-        with _leased(store, labels[start : start + BLOCK]) as ours:
-            for label in ours:
+        with _Lease(store, labels[start : start + BLOCK]) as lease:
+            for label in lease.taken:
                 while time_budget is None or clock.monotonic() - began < time_budget:
                     row = _selected(store, label)
                     if row is None:
@@ -49,27 +41,58 @@ def update_trial(
                     made.append(row)
                     if row["answer"] == "none":
                         break
+                    lease.keep()
     columns = ["participant", "time_step", "points", "composition", "answer"]
     return pd.DataFrame(made, columns=[*columns, "severity", "reason", "seconds"])
 
 
-@contextmanager
-def _leased(store: Store, labels: list[str]) -> Iterator[list[str]]:
-    """Keep other updaters from those of the participants that none has; give their labels."""
-    p = schema.participants.c
-    until = clock.time() + LEASE
-    free = p.label.in_(labels) & p.removed.is_(None) & (p.lease < clock.time())
-    with schema.writing(store.engine) as db:
-        ours = db.execute(select(p.label).where(free).order_by(p.id).with_for_update())
-        taken = list(ours.scalars())
-        mine = p.label.in_(taken)
-        db.execute(update(schema.participants).where(mine).values(lease=until))
-    try:
-        yield taken
-    finally:
-        with schema.writing(store.engine) as db:
-            own = mine & (p.lease == until)
-            db.execute(update(schema.participants).where(own).values(lease=0.0))
+@schema.lasting
+def _labels(store: Store, participants: Iterable[str | int] | None) -> list[str]:
+    """Return the labels of participants, by default of all who take part."""
+    with schema.reading(store.engine) as db:
+        if participants is None:
+            p = schema.participants.c
+            return list(db.scalars(select(p.label).where(p.removed.is_(None)).order_by(p.id)))
+        return [store.known(db, one)["label"] for one in participants]
+
+
+class _Lease:
+    """Participants, of some, from whom an updater keeps others; who is killed, for a while."""
+
+    def __init__(self, store: Store, labels: list[str]) -> None:
+        self._store, self._until = store, clock.time() + LEASE
+        self.taken = self._take(labels)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._set(0.0)
+
+    def keep(self) -> None:
+        """Keep the participants for longer, once half of the time is over."""
+        if clock.time() > self._until - LEASE / 2:
+            self._set(clock.time() + LEASE)
+
+    @schema.lasting
+    def _take(self, labels: list[str]) -> list[str]:
+        """Take the participants whom no other updater has, and return their labels."""
+        p = schema.participants.c
+        free = (p.lease < clock.time()) | (p.lease == self._until)  # ours, if that was written
+        with schema.writing(self._store.engine) as db:
+            query = select(p.label).where(p.label.in_(labels), p.removed.is_(None), free)
+            taken = list(db.scalars(query.order_by(p.id).with_for_update()))
+            ours = update(schema.participants).where(p.label.in_(taken))
+            db.execute(ours.values(lease=self._until))
+        return taken
+
+    @schema.lasting
+    def _set(self, until: float) -> None:
+        p = schema.participants.c
+        ours = p.label.in_(self.taken) & (p.lease == self._until)
+        with schema.writing(self._store.engine) as db:
+            db.execute(update(schema.participants).where(ours).values(lease=until))
+        self._until = until
 
 
 def _selected(store: Store, label: str) -> dict[str, Any] | None:
@@ -88,6 +111,7 @@ def _selected(store: Store, label: str) -> dict[str, Any] | None:
         }
 
 
+@schema.lasting
 def _select(store: Store, label: str) -> dict[str, Any] | None:
     """Select for a participant's next time step; None if there is none to do."""
     with schema.reading(store.engine) as db:

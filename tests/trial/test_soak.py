@@ -1,53 +1,115 @@
-"""Updaters that are killed while others read: every selection is made once."""
+"""Updaters that are killed and lose their connections, while others read and rows come in."""
 
+import os
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from sqlalchemy import create_engine, make_url, text
 
-from kem_pymc.trial import Trial
+import kem_pymc as kem
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.trial import Trial, schema
 from tests.selection.pilots import user
 
-USERS, WEEKS, KILLED = 6, 5, 6
+#: Participants, time steps, kills of an updater, cuts of all connections: short, and whole.
+SIZES = [
+    pytest.param((6, 5, 6, 4), marks=pytest.mark.faults),
+    pytest.param((1000, 10, 50, 20), marks=pytest.mark.slow),
+]
 
-UPDATE = "import sys; from kem_pymc.trial import Trial; Trial.open(sys.argv[1]).update()"
+UPDATE = """
+import sys
+import kem_pymc.trial.updating as updating
+updating.LEASE = 1.0
+updating.update_trial(updating.Store(updating.schema.connected(sys.argv[1])), None, None)
+"""
 
 
-@pytest.mark.faults
-def test_killed_updaters_lose_nothing(url, evolutions, monkeypatch):
+def cut(url):
+    """Cut all connections to the schema's database but one's own; SQLite has none to cut."""
+    if not url.startswith("postgresql"):
+        return
+    engine = create_engine(make_url(url).update_query_dict({"application_name": "cutter"}))
+    with engine.connect() as db:
+        db.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = :name"
+            ),
+            {"name": f"kem_{os.getpid()}"},
+        )
+    engine.dispose()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
     """Two processes update, of which one is killed again and again, while this one predicts."""
+    users, weeks, kills, cuts = size
+    if url.startswith("postgresql"):
+        named = make_url(url).update_query_dict({"application_name": f"kem_{os.getpid()}"})
+        url = named.render_as_string(hide_password=False)
     parts = [
-        pd.DataFrame({"id": f"p{n}", "week": np.arange(float(WEEKS)), "steps": user(WEEKS, n)[1]})
-        for n in range(USERS)
+        pd.DataFrame({"id": f"p{n}", "week": np.arange(float(weeks)), "steps": user(weeks, n)[1]})
+        for n in range(users)
     ]
     rows = pd.concat(parts, ignore_index=True)
-    monkeypatch.setattr("kem_pymc.trial.updating.LEASE", 1.0)
+    rng, waits, over, total = np.random.default_rng(0), [], threading.Event(), users * weeks
+
+    def read():
+        """Predict without a pause, on a connection that may be cut as well."""
+        while not over.is_set():
+            before = time.perf_counter()
+            trial.predict(f"p{rng.integers(users)}", [[float(weeks)]])
+            waits.append(time.perf_counter() - before)
+
     with Trial.create(url, evolutions, user="id", time="week") as trial:
         trial.add(rows[rows["week"] == 0], register=True)
-        assert len(trial.update()) == USERS
-        trial.add(rows)
-        start = [sys.executable, "-c", UPDATE, url]
-        other, waits, rng = subprocess.Popen(start), [], np.random.default_rng(0)
-        for _ in range(KILLED):
-            killed = subprocess.Popen(start)
-            until = time.monotonic() + rng.uniform(1.5, 3.5)
-            while time.monotonic() < until:
-                before = time.monotonic()
-                trial.predict(f"p{rng.integers(USERS)}", [[7.0]])
-                waits.append(time.monotonic() - before)
-            killed.kill()
-            killed.wait()
-        other.wait()
-        deadline = time.monotonic() + 120
-        while len(trial.selections()) < USERS * WEEKS and time.monotonic() < deadline:
-            trial.update()  # once the leases of killed updaters have ended
-            time.sleep(0.2)
+        trial.update()
+        reader = threading.Thread(target=read)
+        reader.start()
+        start, began = [sys.executable, "-c", UPDATE, url], time.monotonic()
+        updaters, done = [subprocess.Popen(start) for _ in range(2)], [0, 0]
+        for week in range(1, weeks):
+            trial.add(rows[rows["week"] <= week])  # with all rows that came before
+        while (left := total - len(trial.selections())) or done < [kills, cuts]:
+            progress = 1 - left / total
+            if done[0] < kills and (done[0] < kills * progress or not left):
+                updaters[0].kill()
+                done[0] += 1
+            if done[1] < cuts and (done[1] < cuts * progress or not left):
+                cut(url)
+                done[1] += 1
+            for place, one in enumerate(updaters):
+                if one.poll() is not None:
+                    assert one.returncode in (0, -9), "an updater failed"
+                    updaters[place] = subprocess.Popen(start)
+            assert time.monotonic() - began < 60 + total
+            time.sleep(0.3)
+        over.set()
+        for one in (reader, *updaters):
+            one.join() if one is reader else one.wait()
         found = trial.selections()
-        assert len(found) == USERS * WEEKS
+        assert len(found) == total
         assert not found.duplicated(["participant", "time_step"]).any()
         assert set(found["severity"]) == {"green"}
+        clean = kem.select_online(
+            KEMSelector(evolutions),
+            kem.Cohort.from_frame(rows, user="id", time="week", target="steps", scope="new"),
+        )
+        for label, path in clean.items():
+            own = found[found["participant"] == label]
+            assert list(own["composition"]) == [one.label() for one in path]
+        live = trial._store.table(schema.observations.select())
+        assert (live["state"] == "live").sum() == len(live) == total
         assert trial.replay() is None
-        assert max(waits) < 5
+    p50, p99 = np.quantile(waits, [0.5, 0.99])
+    sys.stdout.write(
+        f"{url.split(':')[0]}: {len(waits)} predictions, half of them within {1000 * p50:.1f} ms, "
+        f"99 % within {1000 * p99:.1f} ms; the longest took {1000 * max(waits):.0f} ms\n"
+    )
+    assert p99 < 1  # where an update kept readers waiting, this would be its selections' time
