@@ -69,18 +69,23 @@ def checked[T: Callable[..., Any]](target: T) -> T:
                 elif isinstance(member, FunctionType):
                     setattr(target, name, checked(member))
         return target
-    signature = inspect.signature(target)
+    known = {
+        name: parameter
+        for name, parameter in inspect.signature(target).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    by_place = [
+        name
+        for name, parameter in known.items()
+        if parameter.kind != inspect.Parameter.KEYWORD_ONLY
+    ]
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            given = signature.bind(*args, **kwargs).arguments
-        except TypeError:
-            given = {}  # Python refuses the call below, and names the arguments
-        for name, value in given.items():
-            parameter = signature.parameters[name]
-            several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            if not (several or value is parameter.default):
+        # Wrong numbers and names of arguments are refused by Python, in the call below.
+        for name, value in (*zip(by_place, args, strict=False), *kwargs.items()):
+            parameter = known.get(name)
+            if parameter is not None and value is not parameter.default:
                 check_kind(value, _hint(parameter.annotation, target), name)
         return target(*args, **kwargs)
 
@@ -95,7 +100,8 @@ def check_kind(value: Any, hint: Any, name: str) -> None:
     InputError
         If it isn't.
     """
-    if not _suits(value, hint):
+    same = type(value) is hint and hint is not int  # of which some are too large to print
+    if not same and not _suits(value, hint):
         raise InputError(f"{name} is {shown(value)}. Give {_in_words(hint)}.")
 
 

@@ -159,21 +159,11 @@ def predict(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Predict a participant's new rows, whose targets aren't needed."""
-    import pandas as pd
-
     from kem_pymc.cli.tables import read_table
 
     with opened(db) as trial:
         served = trial.predict(participant, read_table(file, trial.roles.user))
-    prediction = served.prediction
-    quantiles = {"low_95": 0.025, "median": 0.5, "high_95": 0.975}
-    table = pd.DataFrame(
-        {
-            "mean": prediction.mean,
-            "sd": prediction.sd,
-            **{name: prediction.quantile(p) for name, p in quantiles.items()},
-        }
-    )
+    table = served.to_frame()
     if out is None:
         screen.table([*table.columns], table.itertuples(index=False))
     else:
@@ -197,6 +187,16 @@ def replay(db: Database) -> None:
         screen.error(difference)
         raise typer.Exit(1)
     screen.info("All selections are as they were made.")
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder that doesn't exist.")],
+    db: Database,
+) -> None:
+    """Write what the trial knows as Parquet files, for other programs."""
+    with opened(db) as trial:
+        trial.export(folder)
+    screen.info(f"The tables are in {folder}.")
 
 
 def upgrade(db: Database) -> None:
@@ -270,6 +270,7 @@ COMMANDS = {
     predict: "p3 coming.csv --db sqlite:///trial.db",
     history: "p3 --db sqlite:///trial.db",
     replay: "--db sqlite:///trial.db",
+    export: "tables --db sqlite:///trial.db",
     upgrade: "--db sqlite:///trial.db",
     serve: "--db sqlite:///trial.db --port 8000",
 }

@@ -5,8 +5,10 @@ from itertools import groupby
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import select
+from sqlalchemy import Connection, select
+from sqlalchemy.engine import RowMapping as Row
 
+from kem_pymc._system.progress import waiting
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
@@ -68,25 +70,36 @@ def history(store: Store, participant: str | int) -> pd.DataFrame:
 @one_blas_thread()
 def replay(store: Store) -> str | None:
     """Recompute every selection, and return the first difference; see :meth:`Trial.replay`."""
-    with schema.reading(store.engine) as db:
-        s = schema.selections.c
-        query = select(schema.selections).where(s.content.is_not(None)).order_by(s.id)
-        for row in db.execute(query).mappings().all():
-            x, y, given = store.used(db, row)
-            previous = None
-            if row["previous"] is not None:
-                before = select(schema.selections).where(s.id == row["previous"])
-                previous = store.selection(db, db.execute(before).mappings().one())
-            ways = answers(store.selector(row["artefact"]), x, y, previous, given)
-            stored = json.loads(row["content"])
-            where = f"selection {row['id']}, time step {row['time_step']}"
-            if fingerprint(stored) != row["hash"]:
-                return f"The record of {where} was changed after it was written."
-            found = json.loads(json.dumps(to_dict(ways[row["answer"]]())))
-            different = _difference(stored, found)
-            if different:
-                return f"In {where}, {different}."
+    s = schema.selections.c
+    with schema.reading(store.engine) as db, waiting("Selecting again") as report:
+        numbers = db.scalars(select(s.id).where(s.content.is_not(None)).order_by(s.id)).all()
+        for place, number in enumerate(numbers):
+            difference = _replayed(store, db, number)
+            if difference:
+                return difference
+            report(place + 1, len(numbers))
     return None
+
+
+def _replayed(store: Store, db: Connection, number: int) -> str | None:
+    """Return what is different if a selection is made again."""
+
+    def row_of(number: int) -> Row:
+        query = select(schema.selections).where(schema.selections.c.id == number)
+        return db.execute(query).mappings().one()
+
+    row = row_of(number)
+    x, y, given = store.used(db, row)
+    before = row["previous"]
+    previous = None if before is None else store.selection(db, row_of(before))
+    ways = answers(store.selector(row["artefact"]), x, y, previous, given)
+    stored = json.loads(row["content"])
+    where = f"selection {number}, time step {row['time_step']}"
+    if fingerprint(stored) != row["hash"]:
+        return f"The record of {where} was changed after it was written."
+    found = json.loads(json.dumps(to_dict(ways[row["answer"]]())))
+    different = _difference(stored, found)
+    return f"In {where}, {different}." if different else None
 
 
 def fingerprint(data: dict[str, Any]) -> str:

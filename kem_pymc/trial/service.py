@@ -15,7 +15,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
-import numpy as np
 import pandas as pd
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -29,7 +28,6 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe
 from kem_pymc.trial.intake import MOST_ROWS
 from kem_pymc.trial.rows import legible
-from kem_pymc.trial.serving import SERVED
 from kem_pymc.trial.trial import Trial
 
 log = logging.getLogger(__name__)
@@ -177,12 +175,9 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
     def predict(label: Label, given: Coming) -> dict[str, Any]:
         """Predict new rows of a participant by the last selection."""
         served = trial.predict(label, pd.DataFrame(given.rows, dtype=object))
-        prediction = served.prediction
-        quantiles = {name: prediction.quantile(p).tolist() for name, p in SERVED.items()}
         return {
             **{"selection": served.selection, "answer": served.answer},
-            **{"severity": served.severity, "mean": _finite(prediction.mean)},
-            **{"sd": _finite(prediction.sd), **quantiles},
+            **{"severity": served.severity, "rows": _records(served.to_frame())},
         }
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -213,11 +208,6 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as JSON has them."""
     records: list[dict[str, Any]] = json.loads(table.to_json(orient="records"))
     return records
-
-
-def _finite(values: np.ndarray) -> list[float | None]:
-    """Return numbers, with None for infinity, as a mean of counts may be."""
-    return [float(v) if np.isfinite(v) else None for v in values]
 
 
 def _overview(trial: Trial) -> list[dict[str, Any]]:

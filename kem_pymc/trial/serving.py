@@ -20,12 +20,38 @@ SERVED = {"low_95": 0.025, "median": 0.5, "high_95": 0.975}
 
 
 class Served(NamedTuple):
-    """A prediction, the number of its selection, and what kind of answer that is."""
+    """A prediction, its 95 % interval and median, and the selection that it is by.
+
+    Attributes
+    ----------
+    prediction : Prediction
+    quantiles : dict of str to ndarray, shape (m,)
+        ``low_95``, ``median`` and ``high_95``.
+    selection : int
+        Number of the selection.
+    answer, severity : str
+        What kind of answer that is, see :mod:`kem_pymc.trial.answers`.
+    """
 
     prediction: Prediction
+    quantiles: dict[str, np.ndarray]
     selection: int
     answer: str
     severity: str
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each input: mean, sd and quantiles, and what components contribute.
+
+        Components' means and the offset add up to the mean, on the scale of the kernel.
+        """
+        prediction, table = self.prediction, pd.DataFrame(self.quantiles)
+        table.insert(0, "mean", prediction.mean)
+        table.insert(1, "sd", prediction.sd)
+        if prediction.components:
+            table["offset"] = prediction.offset
+        for label, part in prediction.components.items():
+            table[label] = part.mean
+        return table
 
 
 @schema.lasting
@@ -44,7 +70,8 @@ def predict(
         x = _inputs(store, db, known, at) if isinstance(at, pd.DataFrame) else at
     sure = calibrated and selection.calibration is not None
     prediction = selection.predict(x, include_noise=True, calibrated=sure)
-    served = {name: prediction.quantile(p).tolist() for name, p in SERVED.items()}
+    quantiles = {name: prediction.quantile(p) for name, p in SERVED.items()}
+    served = {name: values.tolist() for name, values in quantiles.items()}
     with schema.writing(store.engine) as db:
         insert(
             db,
@@ -55,7 +82,7 @@ def predict(
             served=json.dumps({"mean": prediction.mean.tolist(), **served}),
             created=now(),
         )
-    return Served(prediction, row["id"], row["answer"], row["severity"])
+    return Served(prediction, quantiles, row["id"], row["answer"], row["severity"])
 
 
 def _inputs(store: Store, db: Connection, known: Row, at: pd.DataFrame) -> np.ndarray:

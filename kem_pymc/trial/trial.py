@@ -9,13 +9,14 @@ from typing import Any, Self
 
 import numpy.typing as npt
 import pandas as pd
+import xarray as xr
 from sqlalchemy import Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.selection import Selection
-from kem_pymc.trial import audit, intake, migration, rows, schema, serving, updating
+from kem_pymc.trial import audit, exporting, intake, migration, rows, schema, serving, updating
 from kem_pymc.trial.intake import Receipt
 from kem_pymc.trial.rows import Roles
 from kem_pymc.trial.serving import Served
@@ -331,6 +332,44 @@ class Trial:
             participants who were removed can't be recomputed.
         """
         return audit.replay(self._store)
+
+    def export(self, folder: str | Path) -> Path:
+        """Write what the trial knows as Parquet files to a new folder.
+
+        The files are ``participants``, ``uploads``, ``entries`` (rows as they were uploaded, and
+        what became of each), ``observations`` (rows as selections use them, with whether each is
+        live, superseded, withdrawn or removed), ``selections``, ``kernels`` (those that were
+        considered for each selection, with the weights of predictions), ``predictions`` (an input
+        each) and ``events``, all with the suffix ``.parquet``.
+
+        Parameters
+        ----------
+        folder : path
+            It is created whole, or not at all.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or can't be written.
+        """
+        return exporting.export(self._store, folder)
+
+    def to_datatree(self) -> xr.DataTree:
+        """Return the selections as a DataTree, for ArviZ and xarray.
+
+        Returns
+        -------
+        DataTree
+            Groups ``selections`` (dimensions participant and time step: the last selection of each,
+            its number, points, composition, log evidence, answer and severity), ``weights`` (of the
+            compositions that were considered, a dimension more) and ``observed_data`` (dimension
+            point: live observations, with the columns of uploads).
+        """
+        return exporting.to_datatree(self._store)
 
 
 @contextmanager

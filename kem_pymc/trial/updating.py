@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from kem_pymc._system.progress import waiting
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.selection.stored import to_dict
@@ -31,17 +32,19 @@ def update_trial(
 ) -> pd.DataFrame:
     """Select for every time step that has none yet; see :meth:`Trial.update`."""
     began, made, labels = clock.monotonic(), [], _labels(store, participants)
-    for start in range(0, len(labels), BLOCK):
-        with _Lease(store, labels[start : start + BLOCK]) as lease:
-            for label in lease.taken:
-                while time_budget is None or clock.monotonic() - began < time_budget:
-                    row = _selected(store, label)
-                    if row is None:
-                        break
-                    made.append(row)
-                    if row["answer"] == "none":
-                        break
-                    lease.keep()
+    with waiting("Selecting kernels") as report:
+        for start in range(0, len(labels), BLOCK):
+            with _Lease(store, labels[start : start + BLOCK]) as lease:
+                for label in lease.taken:
+                    while time_budget is None or clock.monotonic() - began < time_budget:
+                        row = _selected(store, label)
+                        if row is None:
+                            break
+                        made.append(row)
+                        if row["answer"] == "none":
+                            break
+                        lease.keep()
+            report(min(start + BLOCK, len(labels)), len(labels))
     columns = ["participant", "time_step", "points", "composition", "answer"]
     return pd.DataFrame(made, columns=[*columns, "severity", "reason", "seconds"])
 
