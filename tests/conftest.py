@@ -17,6 +17,7 @@ import pytest
 
 from kem_pymc._system.executors import DaskPool, Processes, Serial
 from kem_pymc._system.jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
+from tests.chromium import ARGUMENTS, CHROMIUM
 from tests.hierarchical import hierarchical  # noqa: F401
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
@@ -124,3 +125,13 @@ def pytest_terminal_summary(terminalreporter, config):
                 if name == "figures":
                     case = report.nodeid.rpartition("::")[2]
                     terminalreporter.write_line(f"{case} ({report.duration:.0f} s): {value}")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, for pages."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield opened
+        opened.close()

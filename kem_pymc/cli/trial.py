@@ -115,6 +115,18 @@ def release(
     screen.info(f"{len(entries)} rows are accepted.")
 
 
+def refuse(
+    entries: Annotated[
+        list[int], typer.Argument(metavar="ENTRY...", help="Numbers that `kem trial waiting` has.")
+    ],
+    db: Database,
+) -> None:
+    """Refuse rows that wait: they are kept, and aren't used."""
+    with opened(db) as trial:
+        trial.refuse(entries)
+    screen.info(f"{len(entries)} rows are refused.")
+
+
 def withdraw(
     participant: Participant,
     at: Annotated[str, typer.Argument(metavar="TIME", help="Time of the row.")],
@@ -264,6 +276,7 @@ COMMANDS = {
     register: "p3 --db sqlite:///trial.db",
     waiting: "--db sqlite:///trial.db",
     release: "17 18 --db sqlite:///trial.db",
+    refuse: "19 --db sqlite:///trial.db",
     withdraw: "p3 4 --db sqlite:///trial.db",
     remove: "p3 --db sqlite:///trial.db",
     update: "--db sqlite:///trial.db",

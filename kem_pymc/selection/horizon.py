@@ -1,6 +1,7 @@
 """Inputs of future points, spaced in time like each user's past points."""
 
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +63,8 @@ def points_ahead(
                 "Give future points with {future}.",
                 future=...,
             )
-    spacings = [_spacing(x[:, place]) for x in cohort.inputs]
-    typical = [spacing for spacing in spacings if spacing is not None]
+    spacings = [spacing(x[:, place]) for x in cohort.inputs]
+    typical = [own for own in spacings if own is not None]
     if not typical:
         raise InputError(
             "Time steps ahead continue the spacing of times, but no user has two different times. "
@@ -72,18 +73,19 @@ def points_ahead(
         )
     usual = _median(np.array(typical))
     ahead = {}
-    for user, x, spacing in zip(cohort.users, cohort.inputs, spacings, strict=True):
+    for user, x, own in zip(cohort.users, cohort.inputs, spacings, strict=True):
         points = np.repeat(x[-1:], steps * (batch or 1), axis=0)
-        points[:, place] += (spacing or usual) * np.arange(1, len(points) + 1)
+        points[:, place] += (own or usual) * np.arange(1, len(points) + 1)
         ahead[user] = points
     return ahead
 
 
-def _spacing(times: np.ndarray) -> float | None:
+def spacing(times: np.ndarray) -> Any:
     """Return the median distance between distinct times; None if there is only one time."""
     distinct = np.unique(times)
     return _median(np.diff(distinct)) if len(distinct) > 1 else None
 
 
-def _median(values: np.ndarray) -> float:
-    return float(np.quantile(values, 0.5, method="lower"))
+def _median(values: np.ndarray) -> Any:
+    """Return the middle one of values, the smaller of two: a value that occurs."""
+    return np.sort(values)[(len(values) - 1) // 2]

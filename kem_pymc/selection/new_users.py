@@ -68,9 +68,10 @@ def check_users(cohort: Cohort, evolutions: Evolutions) -> None:
 
 
 def _warn(name: str, values: np.ndarray, expected: str) -> None:
+    low, high = (f"{value:.6g}" for value in (values.min(), values.max()))
+    found = low if low == high else f"between {low} and {high}"
     warnings.warn(
-        f"{name} is between {values.min():.6g} and {values.max():.6g}; for the pilot users, "
-        f"{expected}. Check that its unit is the same.",
+        f"{name} is {found}; for the pilot users, {expected}. Check that its unit is the same.",
         DataWarning,
         stacklevel=3,
     )

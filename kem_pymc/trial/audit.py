@@ -44,7 +44,7 @@ def history(store: Store, participant: str | int) -> pd.DataFrame:
         if participant_row(db, label) is None:
             raise InputError(f"Participant {label} isn't registered. Give one who is or was.")
         lines = [
-            (one.at, f"{one.kind.capitalize()}. {one.text}".strip())
+            (one.at, f"{one.kind.capitalize()}. {one.text}".strip(), None)
             for one in db.execute(select(v.at, v.kind, v.text).where(v.label == label))
         ]
         query = select(u.received, u.id, e.number, e.status, e.reason).where(e.label == label)
@@ -55,16 +55,16 @@ def history(store: Store, participant: str | int) -> pd.DataFrame:
         said = f"Row {places[0]} of upload {upload} is {status}. {reason}"
         if len(places) > 1:
             said = f"{len(places)} rows of upload {upload}, from row {places[0]}, are {status}."
-        lines.append((received, said.strip()))
+        lines.append((received, said.strip(), None))
     names = store.evolutions.features
     for one in selections(store, label).itertuples():
         kernel = "a kernel that is gone"
         if one.composition is not None:
             kernel = describe(Composition.parse(one.composition, len(names)), names)
         said = f"Selection {one.selection} from {one.points} points: {kernel} ({one.severity})."
-        lines.append((one.created, f"{said} {one.reason}".strip()))
+        lines.append((one.created, f"{said} {one.reason}".strip(), one.selection))
     lines.sort(key=lambda line: line[0])
-    return pd.DataFrame(lines, columns=["at", "what"])
+    return pd.DataFrame(lines, columns=["at", "what", "selection"]).astype({"selection": "Int64"})
 
 
 @one_blas_thread()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from sqlalchemy import Connection, Table, select, update
+from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError
 
 from kem_pymc.errors import InputError
@@ -205,12 +206,26 @@ def release(store: Store, entries: Iterable[int]) -> None:
         _release(store, db, list(entries))
 
 
+def refuse(store: Store, entries: Iterable[int]) -> None:
+    """Refuse entries that wait for a person."""
+    with schema.writing(store.engine) as db:
+        for entry in entries:
+            row = _waiting(db, entry)
+            log(db, row["label"], "refused", f"Entry {entry}: {row['reason']}")
+            _mark(db, entry, "refused", f"A person refused it. {row['reason']}")
+
+
+def _waiting(db: Connection, entry: int) -> Row:
+    """Return the row of an entry that waits for a person."""
+    row = db.execute(select(schema.entries).where(schema.entries.c.id == entry)).mappings().first()
+    if row is None or row["status"] not in (UNKNOWN, "quarantined"):
+        raise InputError(f"Entry {entry} isn't in quarantine. Give one that is.")
+    return row
+
+
 def _release(store: Store, db: Connection, entries: list[int]) -> None:
-    e = schema.entries.c
     for entry in entries:
-        row = db.execute(select(schema.entries).where(e.id == entry)).mappings().first()
-        if row is None or row["status"] not in (UNKNOWN, "quarantined"):
-            raise InputError(f"Entry {entry} isn't in quarantine. Give one that is.")
+        row = _waiting(db, entry)
         known, text = participant_row(db, row["label"], lock=True), row["content"]
         if known is None or known["removed"]:
             raise InputError(

@@ -9,24 +9,19 @@ import binascii
 import hmac
 import json
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
-from fastapi import FastAPI, Path, Request, Response
+from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import Environment, PackageLoader
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from pydantic import BaseModel, Field
 from sqlalchemy.exc import SQLAlchemyError
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.composition import Composition
-from kem_pymc.kernels.prose import describe
-from kem_pymc.trial.intake import MOST_ROWS
+from kem_pymc.trial import pages
+from kem_pymc.trial.intake import MOST_ROWS, UNKNOWN
 from kem_pymc.trial.rows import legible
 from kem_pymc.trial.trial import Trial
 
@@ -35,14 +30,18 @@ log = logging.getLogger(__name__)
 #: Largest size of a request, in bytes.
 LARGEST = 20_000_000
 
-#: Matplotlib draws in one thread at a time.
-DRAWING = threading.Lock()
+#: What browsers may do with pages: run nothing, load nothing, show them in no frame.
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'"
+)
 
 #: Fewest characters of a token.
 SHORTEST = 16
 
 type Rows = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_ROWS)]
 type Label = Annotated[str, Path(min_length=1, max_length=1000)]
+type Entry = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 class Upload(BaseModel, extra="forbid"):
@@ -92,13 +91,19 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
                 401,
                 {"WWW-Authenticate": 'Basic realm="trial", charset="UTF-8"'},
             )
+        # Browsers send a password wherever a form of another site leads, and say whence.
+        site = request.headers.get("sec-fetch-site", "none")
+        if request.method not in ("GET", "HEAD") and site not in ("none", "same-origin"):
+            return JSONResponse({"detail": "Requests of other sites are refused."}, 403)
         length = request.headers.get("content-length", "0")
         if request.headers.get("transfer-encoding") or not length.isdecimal():
             return JSONResponse({"detail": "Give the length of the request."}, 411)
         if int(length) > LARGEST:
             return JSONResponse({"detail": f"Send at most {LARGEST} bytes at a time."}, 413)
         try:
-            return await call(request)
+            response = await call(request)
+            response.headers["Content-Security-Policy"] = POLICY
+            return response
         except SQLAlchemyError as error:  # whose message has parameters, and so data
             log.error("%s: the database failed, %s", request.url.path, type(error).__name__)
             return JSONResponse({"detail": "The database can't be reached. Try again."}, 503)
@@ -107,7 +112,7 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
             return JSONResponse({"detail": "The server failed. Nothing was changed."}, 500)
 
     @app.exception_handler(InputError)
-    async def refuse(_: Request, error: InputError) -> Response:
+    async def say(_: Request, error: InputError) -> Response:
         return JSONResponse({"detail": str(error)}, 422)
 
     @app.exception_handler(RequestValidationError)
@@ -134,10 +139,16 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
         return _records(trial.quarantined())
 
     @app.post("/waiting/{entry}")
-    def release(entry: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> dict[str, int]:
+    def release(entry: Entry) -> dict[str, int]:
         """Accept a row in quarantine as it is."""
         trial.release([entry])
         return {"released": entry}
+
+    @app.delete("/waiting/{entry}")
+    def refuse(entry: Entry) -> dict[str, int]:
+        """Refuse a row that waits."""
+        trial.refuse([entry])
+        return {"refused": entry}
 
     @app.post("/updates")
     def update(given: Budget | None = None) -> list[dict[str, Any]]:
@@ -149,29 +160,29 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
         """Return all participants."""
         return _records(trial.participants())
 
-    @app.put("/participants/{label}")
+    @app.put("/participants/{label:path}")
     def register(label: Label) -> dict[str, str]:
         """Register a participant; rows that waited for it are accepted."""
         trial.register(label)
         return {"registered": label}
 
-    @app.delete("/participants/{label}")
+    @app.delete("/participants/{label:path}")
     def remove(label: Label) -> dict[str, str]:
         """Remove all data of a participant."""
         trial.remove(label)
         return {"removed": label}
 
-    @app.get("/participants/{label}/selections")
+    @app.get("/participants/{label:path}/selections")
     def selections(label: Label) -> list[dict[str, Any]]:
         """Return a participant's selections."""
         return _records(trial.selections(label))
 
-    @app.get("/participants/{label}/history")
+    @app.get("/participants/{label:path}/history")
     def history(label: Label) -> list[dict[str, Any]]:
         """Return what happened to a participant."""
         return _records(trial.history(label))
 
-    @app.post("/participants/{label}/predictions")
+    @app.post("/participants/{label:path}/predictions")
     def predict(label: Label, given: Coming) -> dict[str, Any]:
         """Predict new rows of a participant by the last selection."""
         served = trial.predict(label, pd.DataFrame(given.rows, dtype=object))
@@ -181,14 +192,34 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
         }
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def overview() -> str:
-        """Return the page of all participants."""
-        return _page("overview.html", rows=_overview(trial), waiting=_records(trial.quarantined()))
+    def overview(label: Annotated[str, Query(max_length=1000)] = "") -> str:
+        """Return the page of all participants, or of some."""
+        return pages.overview(trial, label)
 
-    @app.get("/page/{label}", response_class=HTMLResponse, include_in_schema=False)
-    def participant(label: Label) -> str:
+    @app.get("/page", response_class=HTMLResponse, include_in_schema=False)
+    def participant(label: Annotated[str, Query(max_length=1000)]) -> str:
         """Return the page of a participant."""
-        return _page("participant.html", label=label, **_participant(trial, label))
+        return pages.participant(trial, label)
+
+    @app.get("/quarantine", response_class=HTMLResponse, include_in_schema=False)
+    def quarantine() -> str:
+        """Return the page of rows that wait for a person."""
+        return pages.quarantine(trial)
+
+    @app.post("/quarantine/{entry}/{decision}", include_in_schema=False)
+    def decide(entry: Entry, decision: Literal["accepted", "refused"]) -> Response:
+        """Accept a row that waits, whose participant is registered, or refuse it."""
+        waiting = trial.quarantined().set_index("entry")
+        try:
+            if decision == "refused":
+                trial.refuse([entry])
+            elif entry in waiting.index and waiting.loc[entry, "status"] == UNKNOWN:
+                trial.register(waiting.loc[entry, "label"])
+            else:
+                trial.release([entry])
+        except InputError as error:
+            return HTMLResponse(pages.quarantine(trial, str(error), "../../"), 422)
+        return RedirectResponse("../../quarantine", 303)
 
     return app
 
@@ -208,55 +239,3 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as JSON has them."""
     records: list[dict[str, Any]] = json.loads(table.to_json(orient="records"))
     return records
-
-
-def _overview(trial: Trial) -> list[dict[str, Any]]:
-    """Return what the page of all participants says of each."""
-    names = trial.evolutions.features
-    last = {row["participant"]: row for row in _records(trial.selections())}
-    found = []
-    for one in _records(trial.participants()):
-        selection = last.get(one["label"])
-        light = "removed" if one["removed"] else "waiting for data"
-        kernel, points = "", 0
-        if selection is not None and not one["removed"]:
-            light, points = selection["severity"], selection["points"]
-            kernel = describe(Composition.parse(selection["composition"], len(names)), names)
-        found.append(
-            {
-                **{"label": one["label"], "light": light, "kernel": kernel, "points": points},
-                "last": "" if selection is None else selection["created"][:16].replace("T", " "),
-            }
-        )
-    return found
-
-
-def _participant(trial: Trial, label: str) -> dict[str, Any]:
-    """Return what the page of a participant shows."""
-    from matplotlib import rc_context
-
-    from kem_pymc import plots
-    from kem_pymc.plots.report.pictures import SETTINGS, svg
-
-    history, picture = _records(trial.history(label)), None
-    selection = trial.selection(label)
-    if selection is not None:
-        place = trial.evolutions.features
-        feature = trial.roles.time if trial.roles.time in place else None
-        title = f"Predictions of {trial.evolutions.target} for {label}"
-        with DRAWING, rc_context(SETTINGS):
-            drawn = plots.predictions(selection, feature=feature, study=trial.evolutions)
-            picture = svg(drawn, title)
-    return {"history": history, "picture": picture}
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(loader=PackageLoader("kem_pymc.trial", "pages"), autoescape=True)
-    style = files("kem_pymc.plots.report") / "page_files" / "style.css"
-    environment.globals["style"] = style.read_text("utf-8")
-    return environment
-
-
-def _page(name: str, **content: Any) -> str:
-    return _environment().get_template(name).render(content)

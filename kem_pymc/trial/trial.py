@@ -204,6 +204,16 @@ class Trial:
         """
         intake.release(self._store, entries)
 
+    def refuse(self, entries: Iterable[int]) -> None:
+        """Refuse entries that wait, after a person has looked at them: they don't wait any more.
+
+        Raises
+        ------
+        InputError
+            If an entry isn't in quarantine.
+        """
+        intake.refuse(self._store, entries)
+
     def quarantined(self) -> pd.DataFrame:
         """Return the entries that wait for a person: in quarantine, or of unknown participants."""
         e = schema.entries.c
@@ -314,6 +324,11 @@ class Trial:
 
     def history(self, participant: str | int) -> pd.DataFrame:
         """Return what happened to a participant, in sentences, in the order of time.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``at``, ``what`` and ``selection``, the number of a selection that was made.
 
         Raises
         ------

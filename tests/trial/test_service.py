@@ -17,6 +17,9 @@ from kem_pymc.trial.service import create_app
 from tests.refusals import refused
 from tests.shown import Page
 
+#: Columns of predictions that aren't parts of the mean.
+KNOWN = ("mean", "sd", "low_95", "median", "high_95")
+
 TOKEN = "a token of some length"
 
 
@@ -63,12 +66,14 @@ def test_from_rows_to_predictions_and_pages(client, rows):
     coming = {"rows": [{"week": 5}, {"week": 6.5}]}
     found = client.post("/participants/a%20n/predictions", json=coming).json()
     expected = client.trial.predict("a n", np.array([[5.0], [6.5]])).prediction
-    assert found["mean"] == expected.mean.tolist()
-    assert found["high_95"] == expected.quantile(0.975).tolist()
+    assert [row["mean"] for row in found["rows"]] == pytest.approx(expected.mean)
+    assert [row["high_95"] for row in found["rows"]] == pytest.approx(expected.quantile(0.975))
+    parts = [sum(row.values()) - sum(row[name] for name in KNOWN) for row in found["rows"]]
+    assert parts == pytest.approx(expected.mean)
     assert (found["answer"], found["severity"]) == ("selected", "green")
     assert len(client.get("/participants/a%20n/selections").json()) == 5
-    overview, own_page = client.get("/"), client.get("/page/a%20n")
-    assert "1 rows wait" in overview.text
+    overview, own_page = client.get("/"), client.get("/page?label=a%20n")
+    assert "1 row waits" in overview.text
     assert Page(overview.text).tables[-1][1][:3] == ["a n", "green", "5"]
     assert "<svg" in own_page.text
     assert "Selection 5 from 5 points" in Page(own_page.text).text
@@ -78,7 +83,7 @@ def test_from_rows_to_predictions_and_pages(client, rows):
     assert client.post(f"/waiting/{entry}").status_code == 422
     assert client.delete("/participants/a%20n").status_code == 200
     assert client.post("/participants/a%20n/predictions", json=coming).status_code == 422
-    assert "There is no selection" in client.get("/page/a%20n").text
+    assert "There is no selection" in client.get("/page?label=a%20n").text
 
 
 def test_predictions_go_on_while_an_update_runs(client, rows, monkeypatch):

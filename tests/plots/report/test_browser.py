@@ -1,7 +1,6 @@
 """The page in Chromium: it renders, its links work, it fetches nothing, and fits a phone."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -11,30 +10,9 @@ import pytest
 from matplotlib.image import imread
 
 from kem_pymc.plots.report.report import report
+from tests.chromium import NEEDS_CHROMIUM
 
-CHROMIUM = shutil.which("chromium")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="Chromium isn't installed: apt-get install chromium"
-    ),
-]
-
-#: No sandbox for root, and nothing that a browser does of its own accord.
-ARGUMENTS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield opened
-        opened.close()
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module", params=["study", "wide_study"])
