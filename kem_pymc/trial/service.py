@@ -52,6 +52,26 @@ class Upload(BaseModel, extra="forbid"):
     registering: Annotated[bool, Field(alias="register")] = False
 
 
+class Refusal(BaseModel):
+    """What is wrong with a request."""
+
+    detail: str
+
+
+#: Answers to requests that don't succeed.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Refusal, "description": "The request isn't JSON."},
+    401: {"model": Refusal, "description": "There is no token, or a wrong one."},
+    403: {"model": Refusal, "description": "A browser asks for another site."},
+    404: {"model": Refusal, "description": "There is nothing at this address."},
+    411: {"model": Refusal, "description": "The length of the request isn't given."},
+    413: {"model": Refusal, "description": "The request is too large."},
+    422: {"model": Refusal, "description": "The request is wrong: `detail` says what."},
+    500: {"model": Refusal, "description": "The server failed, and nothing was changed."},
+    503: {"model": Refusal, "description": "The database can't be reached."},
+}
+
+
 class Budget(BaseModel, extra="forbid"):
     """Seconds after which no selection begins."""
 
@@ -80,7 +100,8 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
     """
     if any(len(token) < SHORTEST for token in tokens):
         raise InputError(f"A token is too short. Give tokens of {SHORTEST} characters or more.")
-    app = FastAPI(title="Kernel Evolution Model: a running trial", docs_url=None, redoc_url=None)
+    title = "Kernel Evolution Model: a running trial"
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, responses=REFUSALS)
 
     @app.middleware("http")
     async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:

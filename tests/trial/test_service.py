@@ -1,15 +1,18 @@
 """The server: who may ask, what is answered, and that nothing within is shown."""
 
 import base64
+import contextlib
 import json
 import threading
 
 import numpy as np
 import pandas as pd
 import pytest
+import schemathesis
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.trial import Trial
@@ -144,17 +147,61 @@ ALMOST = st.fixed_dictionaries(
 PATHS = ("/uploads", "/updates", "/participants/x/predictions", "/waiting/3", "/waiting/-1")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(path=st.sampled_from(PATHS), body=ALMOST | ANYTHING, label=st.text(min_size=1))
-def test_no_request_is_a_fault(client, path, body, label):
-    """Whatever is sent, the answer is one that the documents have."""
-    sent = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
-    answer = client.post(path, **sent)
-    assert answer.status_code in (200, 404, 405, 411, 413, 422), answer.text
-    quoted = label.encode("utf-8", "replace").hex("%")
-    for kind in ("history", "selections"):
-        answer = client.get(f"/participants/%{quoted}/{kind}")
-        assert answer.status_code in (200, 307, 404, 422)
+#: Numbers of requests: short, and whole.
+REQUESTS = [60, pytest.param(2500, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("count", REQUESTS)
+def test_no_request_is_a_fault(client, count):
+    """Whatever is sent, the answer is one that the documents have, and the store holds."""
+
+    @settings(max_examples=count, deadline=None, derandomize=True)
+    @given(path=st.sampled_from(PATHS), body=ALMOST | ANYTHING, label=st.text(min_size=1))
+    def ask(path, body, label):
+        sent = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
+        answer = client.post(path, **sent)
+        assert answer.status_code in (200, 404, 405, 411, 413, 422), answer.text
+        quoted = label.encode("utf-8", "replace").hex("%")
+        for kind in ("history", "selections"):
+            answer = client.get(f"/participants/%{quoted}/{kind}")
+            assert answer.status_code in (200, 307, 404, 422)
+
+    ask()
+    assert client.trial.replay() is None
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(300, marks=pytest.mark.slow)])
+def test_answers_are_those_that_the_interface_describes(client, count):
+    """Schemathesis makes requests, right and wrong ones, from the server's own description."""
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    described = schemathesis.openapi.from_asgi(
+        "/openapi.json", client.app, headers=dict(client.headers)
+    )
+    conforms = (
+        *(not_a_server_error, checks.status_code_conformance),
+        *(checks.content_type_conformance, checks.response_schema_conformance),
+    )
+    asked = set()
+    for found in described.get_all_operations():
+        operation = found.ok()
+        for mode in schemathesis.GenerationMode:
+
+            @settings(
+                max_examples=count,
+                deadline=None,
+                derandomize=True,
+                suppress_health_check=[*HealthCheck],
+            )
+            @given(case=operation.as_strategy(generation_mode=mode))
+            def ask(case):
+                case.call_and_validate(checks=conforms, headers=dict(client.headers))
+
+            with contextlib.suppress(Unsatisfiable):  # without parameters, nothing can be wrong
+                ask()
+        asked.add((operation.method, operation.path))
+    assert len(asked) >= 12
 
 
 def test_the_pages_can_be_read_on_a_phone(client, rows):

@@ -306,21 +306,29 @@ CELLS = st.one_of(
 ROWS = st.lists(st.fixed_dictionaries(dict.fromkeys(("id", "week", "steps"), CELLS)), max_size=6)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(table=ROWS)
-def test_no_row_breaks_the_store(shared_trial, table):
+@pytest.mark.parametrize("count", [60, pytest.param(4000, marks=pytest.mark.slow)])
+def test_no_row_breaks_the_store(shared_trial, count):
     """Every row has a status, or the upload is refused as a whole, and updates go on."""
-    before = len(shared_trial._store.table(select(schema.entries)))
-    try:
-        receipt = shared_trial.add(table, register=True)
-    except kem.errors.InputError:
-        after = before
-    else:
-        after = before + len(table) * (not receipt.repeated)
-        assert len(receipt.entries) == len(table)
-    assert len(shared_trial._store.table(select(schema.entries))) == after
-    made = shared_trial.update()
-    assert "none" not in set(made["answer"]), set(made["reason"])
+
+    def entries():
+        return len(shared_trial._store.table(select(schema.entries.c.id)))
+
+    @settings(max_examples=count, deadline=None, derandomize=True)
+    @given(table=ROWS)
+    def upload(table):
+        before = entries()
+        try:
+            receipt = shared_trial.add(table, register=True)
+        except kem.errors.InputError:
+            assert entries() == before
+        else:
+            assert len(receipt.entries) == len(table)
+            assert entries() == before + len(table) * (not receipt.repeated)
+        made = shared_trial.update(time_budget=None if count < 100 else 0.05)
+        assert "none" not in set(made["answer"]), set(made["reason"])
+
+    upload()
+    assert shared_trial.replay() is None
 
 
 def test_databases_without_a_trial_or_with_one_are_refused(url, evolutions, tmp_path):
