@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
+from sqlalchemy import create_engine, text
 
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.trial import Trial
@@ -130,6 +131,22 @@ def test_nothing_within_is_shown(client, monkeypatch, caplog):
     assert "RuntimeError" in caplog.text
     large = client.post("/uploads", headers={"Content-Length": "99999999"}, content=b"{}")
     assert large.status_code == 413
+
+
+def test_a_database_that_is_gone_is_said_so(evolutions, rows, tmp_path, caplog):
+    """Neither rows nor addresses of the database are shown or logged."""
+    with Trial.create(f"sqlite:///{tmp_path}/trial.db", evolutions, user="id", time="week") as one:
+        app = create_app(one, [])
+        with TestClient(app, raise_server_exceptions=False) as client:
+            engine = create_engine(f"sqlite:///{tmp_path}/trial.db")
+            with engine.begin() as db:
+                db.execute(text("ALTER TABLE uploads RENAME TO elsewhere"))
+            engine.dispose()
+            answer = client.post("/uploads", json={"rows": rows.to_dict("records")})
+    assert answer.status_code == 503
+    assert answer.json() == {"detail": "The database can't be reached. Try again."}
+    assert "INSERT" not in caplog.text
+    assert "the database failed" in caplog.text
 
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text())

@@ -277,6 +277,21 @@ def test_times_that_cannot_be_compared_wait(trial):
     assert rows_of.written_time(same[0]) == rows_of.written_time(same[1])
 
 
+def test_hours_that_a_clock_change_repeats(trial):
+    """With offsets they are two times; without, the later row takes the earlier one's place."""
+    hours = ["2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00", "2024-10-27T01:30Z"]
+    receipt = trial.add(
+        [{"id": "ann", "week": hour, "steps": 1.0 + n} for n, hour in enumerate(hours)],
+        register=True,
+    )
+    assert statuses(receipt) == ["accepted", "accepted", "corrected"]
+    naive = [{"id": "bob", "week": "2024-10-27 02:30", "steps": 1.0 + n} for n in range(2)]
+    assert statuses(trial.add(naive, register=True)) == ["accepted", "corrected"]
+    trial.update()
+    selection = trial.selection("ann")
+    assert np.ptp(selection.x) == pytest.approx(1 / 24)
+
+
 def test_a_participant_who_fails_stops_no_one_else(trial, rows, monkeypatch):
     trial.add(rows, register=True)
     whole = updating._select
