@@ -174,6 +174,14 @@ def test_links_lead_somewhere(document: str) -> None:
 MOVES = ROOT / "kem_pymc" / "sampler" / "moves"
 
 
+def test_what_goes_wrong_in_a_trial_has_tests() -> None:
+    """Fails where docs/trial.md promises what no test of that name shows."""
+    named = re.findall(r"\| `(test_\w+)` \|", TEXTS["docs/trial.md"])
+    there = "".join(path.read_text() for path in (ROOT / "tests" / "trial").glob("test_*.py"))
+    assert len(named) >= 30
+    assert [name for name in named if f"def {name}(" not in there] == []
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in MOVES.glob("[!_]*.py")))
 def test_every_move_is_in_the_mathematics(name: str) -> None:
     assert f"`moves/{name}`" in TEXTS["docs/sampler.md"]
