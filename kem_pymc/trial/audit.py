@@ -70,6 +70,7 @@ def history(store: Store, participant: str | int) -> pd.DataFrame:
 @one_blas_thread()
 def replay(store: Store) -> str | None:
     """Recompute every selection, and return the first difference; see :meth:`Trial.replay`."""
+    store.forget()  # what counts is what is in the database
     s = schema.selections.c
     with schema.reading(store.engine) as db, waiting("Selecting again") as report:
         numbers = db.scalars(select(s.id).where(s.content.is_not(None)).order_by(s.id)).all()

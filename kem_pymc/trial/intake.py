@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Table, select, update
 from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError
 
+from kem_pymc._system.progress import waiting
 from kem_pymc.errors import InputError
 from kem_pymc.trial import rows, schema
 from kem_pymc.trial.rows import Fault, Values
@@ -122,9 +123,11 @@ def _add(
                 )
             return Receipt(one["id"], True, _entries(db, one["id"]))
         upload = insert(db, schema.uploads, key=key, hash=own, received=now())
-        for row, (text, found) in enumerate(zip(content, judged, strict=True)):
-            label = rows.label_of(table.at[row, store.roles.user])
-            _enter(store, db, upload, row, label, text, found, register)
+        with waiting("Adding rows") as report:
+            for row, (text, found) in enumerate(zip(content, judged, strict=True)):
+                label = rows.label_of(table.at[row, store.roles.user])
+                _enter(store, db, upload, row, label, text, found, register)
+                report(row + 1, len(content))
         log(db, None, "uploaded", f"Upload {upload}, {len(content)} rows.")
         return Receipt(upload, False, _entries(db, upload))
 

@@ -1,6 +1,7 @@
 """The database of a trial: its rows, and what follows from them and is kept in memory."""
 
 import json
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -23,8 +24,9 @@ from kem_pymc.selection.stored import from_dict
 from kem_pymc.trial import rows, schema
 from kem_pymc.trial.rows import Accrued, Roles, Values
 
-#: Largest number of selections that are kept in memory.
-KEPT = 2000
+#: Selections of n points are kept in memory while the sum of their (n + 30)^2 isn't larger. They
+#: take about 400 bytes times that once they have predicted: half a gigabyte in all.
+KEPT = 1_250_000
 
 #: Packages on which selections depend.
 PACKAGES = ("kem-pymc", "numpy", "numba", "scipy")
@@ -63,6 +65,7 @@ class Store:
         self.engine = engine
         self._selectors: dict[int, KEMSelector] = {}
         self._loaded: dict[int, Selection] = {}
+        self._keeping = threading.Lock()
         with schema.reading(engine) as db:
             self.roles = Roles(**json.loads(db.execute(select(schema.trial.c.roles)).scalar_one()))
 
@@ -122,18 +125,28 @@ class Store:
 
     def selection(self, db: Connection, row: Row) -> Selection:
         """Return the selection of a row, as it was made."""
-        if row["id"] not in self._loaded:
-            if len(self._loaded) >= KEPT:
-                self._loaded.pop(next(iter(self._loaded)), None)  # by another thread, perhaps
+        found = self._loaded.get(row["id"])
+        if found is None:
             x, y, given = self.used(db, row)
             data = json.loads(row["content"])
             selector = self.selector(row["artefact"])
-            self._loaded[row["id"]] = from_dict(data, selector, x, y, **given)
-        return self._loaded[row["id"]]
+            found = from_dict(data, selector, x, y, **given)
+            self.keep(row["id"], found)
+        return found
+
+    def keep(self, number: int, selection: Selection) -> None:
+        """Keep a selection in memory, and forget those that came first if there are too many."""
+        with self._keeping:
+            self._loaded[number] = selection
+            sizes = {key: (len(one.y) + 30) ** 2 for key, one in self._loaded.items()}
+            while sum(sizes.values()) > KEPT and len(sizes) > 1:
+                first = next(iter(sizes))
+                del sizes[first], self._loaded[first]
 
     def forget(self) -> None:
         """Forget the selections that are kept in memory."""
-        self._loaded.clear()
+        with self._keeping:
+            self._loaded.clear()
 
     def used(
         self, db: Connection, row: Row

@@ -37,11 +37,9 @@ def update_trial(
             with _Lease(store, labels[start : start + BLOCK]) as lease:
                 for label in lease.taken:
                     while time_budget is None or clock.monotonic() - began < time_budget:
-                        row = _selected(store, label)
-                        if row is None:
-                            break
-                        made.append(row)
-                        if row["answer"] == "none":
+                        row, more = _selected(store, label)
+                        made += [row] if row else []
+                        if not more:
                             break
                         lease.keep()
             report(min(start + BLOCK, len(labels)), len(labels))
@@ -98,7 +96,11 @@ class _Lease:
         self._until = until
 
 
-def _selected(store: Store, label: str) -> dict[str, Any] | None:
+#: A selection that was made, as a row, if one was; and whether there are others to make.
+type Made = tuple[dict[str, Any] | None, bool]
+
+
+def _selected(store: Store, label: str) -> Made:
     """Select for a participant's next time step; a failure is recorded, and no one else's."""
     try:
         return _select(store, label)
@@ -108,39 +110,36 @@ def _selected(store: Store, label: str) -> dict[str, Any] | None:
         reason = rows.legible(f"{type(error).__name__}: {error}")
         with schema.writing(store.engine) as db:
             log(db, label, "failed", reason)
-        return {
+        row = {
             **{"participant": label, "time_step": None, "points": None, "composition": None},
             **{"answer": "none", "severity": "red", "reason": reason, "seconds": 0.0},
         }
+        return row, False
 
 
 @schema.lasting
-def _select(store: Store, label: str) -> dict[str, Any] | None:
-    """Select for a participant's next time step; None if there is none to do."""
+def _select(store: Store, label: str) -> Made:
+    """Select for a participant's next time step, if there is one to do."""
     with schema.reading(store.engine) as db:
         known = participant_row(db, label)
-        if known is None:
-            return None
-        data = store.data(db, known)
+        data = None if known is None else store.data(db, known)
+        if known is None or data is None:
+            return None, False
         last = store.last(db, known["id"])
-    if data is None:
-        return None
-    final = len(data.points.ends) - 1
-    step = 0 if last is None else min(last["time_step"] + 1, final)
-    n = int(data.points.ends[step])
-    if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
-        return None
-    selector = store.selector(known["artefact"])
-    x, y, given = data.until(n)
-    with schema.reading(store.engine) as db:
-        before = store.last(db, known["id"], step)
+        final = len(data.points.ends) - 1
+        step = 0 if last is None else min(last["time_step"] + 1, final)
+        n = int(data.points.ends[step])
+        if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
+            return None, False
+        before = last
+        if last is not None and last["time_step"] >= step:
+            before = store.last(db, known["id"], step)
         previous = None if before is None else store.selection(db, before)
+    x, y, given = data.until(n)
     began = clock.perf_counter()
-    found = answer(selector, x, y, previous, given)
+    found = answer(store.selector(known["artefact"]), x, y, previous, given)
     seconds = clock.perf_counter() - began
-    number = 0 if last is None else last["number"] + 1
-    observations = data.observations[:n]
-    content = json.dumps(to_dict(found.selection))
+    stored = to_dict(found.selection)
     row = {
         "time_step": step,
         "points": n,
@@ -153,22 +152,23 @@ def _select(store: Store, label: str) -> dict[str, Any] | None:
     try:
         with schema.writing(store.engine) as db:
             store.known(db, label, lock=True)  # who may have been removed meanwhile
-            insert(
+            made = insert(
                 db,
                 schema.selections,
                 participant=known["id"],
                 artefact=known["artefact"],
-                number=number,
-                observations=json.dumps(observations),
+                number=0 if last is None else last["number"] + 1,
+                observations=json.dumps(data.observations[:n]),
                 data_hash=data.hash(n),
                 previous=None if before is None else before["id"],
                 log_evidence=float(logsumexp([one.score for one in found.selection.considered])),
-                content=content,
-                hash=fingerprint(to_dict(found.selection)),
+                content=json.dumps(stored),
+                hash=fingerprint(stored),
                 versions=versions(),
                 created=now(),
                 **row,
             )
     except (IntegrityError, InputError):
-        return None  # another updater came first, or the participant was removed
-    return {"participant": label, **row}
+        return None, False  # another updater came first, or the participant was removed
+    store.keep(made, found.selection)
+    return {"participant": label, **row}, step < final
