@@ -113,8 +113,11 @@ class _Refit(PoolSelector):
 
 
 def _check(selection: Selection, x: np.ndarray) -> None:
-    """Check that a selection predicts at the last point."""
-    function = selection.predict(x[-1:]).function
+    """Check that the selected kernel predicts at the last point.
+
+    Of others and of draws the likelihood is known, which is minus infinity where they can't.
+    """
+    function = selection.predict(x[-1:], single=True).function
     if not (np.isfinite(function.mean).all() and (function.sd >= 0).all()):
         raise ArithmeticError("predictions aren't finite")
 
