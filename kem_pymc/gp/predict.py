@@ -10,10 +10,9 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.known_part import KnownPart
 from kem_pymc.gp.likelihood import add_upper, factorise
-from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Conditional
-from kem_pymc.gp.prediction import Component, Prediction
+from kem_pymc.gp.prediction import Component, Moments, Prediction
 
 #: Name of the component that all users share.
 SHARED = "shared"
@@ -73,6 +72,10 @@ class Conditioned:
         return cls(coordinates, kernel, noise, x, known, conditional)
 
     def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
+        """Return the prediction of this kernel alone; see :meth:`moments`."""
+        return Prediction.mixture([self.moments(x_new)], [1.0], include_noise)
+
+    def moments(self, x_new: np.ndarray) -> Moments:
         """Predict at new inputs.
 
         With A = K(X, X) + noise F + V, where F and V are the diagonal matrices of the noise's
@@ -86,8 +89,6 @@ class Conditioned:
         ----------
         x_new : ndarray, shape (m, D)
             Inputs at which to predict, in the units of the objective's inputs.
-        include_noise : bool
-            Whether to predict new observations instead of the latent function.
         """
         kernel, before, m = self.kernel, self.x, len(x_new)
         mean, variance, components, noise = np.zeros(m), np.zeros(m), {}, np.full(m, self.noise)
@@ -109,8 +110,7 @@ class Conditioned:
         mean = mean + means.sum(axis=0)
         whole += white.sum(axis=0)
         variance = variance + priors.sum(axis=0) - np.einsum("ij,ij->i", whole, whole)
-        function = Mixture(np.ones(1), mean[None], _root(variance)[None])
-        return Prediction(function, noise[None], components, include_noise)
+        return Moments(mean, _root(variance), noise, components)
 
 
 def _root(variance: np.ndarray) -> np.ndarray:

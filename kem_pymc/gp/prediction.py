@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,24 @@ class Component:
 
     mean: np.ndarray
     sd: np.ndarray
+
+
+class Moments(NamedTuple):
+    """What one kernel predicts at m inputs.
+
+    Attributes
+    ----------
+    mean, sd : ndarray, shape (m,)
+        Of the latent function.
+    noise : ndarray, shape (m,)
+        Variance of an observation around it.
+    components : dict of str to Component
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    noise: np.ndarray
+    components: Mapping[str, Component]
 
 
 @checked
@@ -96,6 +114,21 @@ class Prediction(Displayed):
         function = Mixture(np.ones(1), filled(mean)[None], filled(sd)[None])
         noises = np.full(function.mean.shape, noise)
         return cls(function, noises, components or {}, include_noise)
+
+    @classmethod
+    def mixture(
+        cls,
+        kernels: Sequence["Moments"],
+        weights: Sequence[float] | np.ndarray,
+        include_noise: bool = False,
+    ) -> Self:
+        """Return the mixture of what kernels predict, with weights (K,) that add up to one."""
+        mean, sd, noise = (
+            np.array(values) for values in zip(*(k[:3] for k in kernels), strict=True)
+        )
+        shares = np.array(weights)
+        components = _mixed([kernel.components for kernel in kernels], shares, mean.shape[1])
+        return cls(Mixture(shares, mean, sd), noise, components, include_noise)
 
     def at(self, places: np.ndarray) -> Self:
         """Return the prediction at some of the inputs, by their numbers, before sizes are given."""
@@ -273,14 +306,8 @@ def averaged(
 
     A component's mean and sd are those of the mixture, with zero where a prediction lacks it.
     """
-    shares = np.array(weights)
-    functions = [p.function for p in predictions]
-    nothing = Component(*np.zeros((2, functions[0].mean.shape[1])))
-    components = {}
-    for label in dict.fromkeys(label for p in predictions for label in p.components):
-        parts = [p.components.get(label, nothing) for p in predictions]
-        means, sds = np.array([part.mean for part in parts]), np.array([part.sd for part in parts])
-        components[label] = Component(*Mixture(shares, means, sds).moments())
+    shares, functions = np.array(weights), [p.function for p in predictions]
+    components = _mixed([p.components for p in predictions], shares, functions[0].mean.shape[1])
     mixture = Mixture(
         np.concatenate([share * f.weights for share, f in zip(shares, functions, strict=True)]),
         np.concatenate([f.mean for f in functions]),
@@ -289,6 +316,18 @@ def averaged(
     )
     noises = np.concatenate([p.noises for p in predictions])
     return replace(predictions[0], function=mixture, noises=noises, components=components)
+
+
+def _mixed(
+    kernels: Sequence[Mapping[str, Component]], shares: np.ndarray, m: int
+) -> dict[str, Component]:
+    """Return the components (m,) of a mixture; those that a kernel lacks are zero in it."""
+    nothing, mixed = Component(*np.zeros((2, m))), {}
+    for label in dict.fromkeys(label for components in kernels for label in components):
+        parts = [components.get(label, nothing) for components in kernels]
+        means, sds = np.array([part.mean for part in parts]), np.array([part.sd for part in parts])
+        mixed[label] = Component(*Mixture(shares, means, sds).moments())
+    return mixed
 
 
 def in_target_unit(scaled: Prediction, scaling: Scaling) -> Prediction:

@@ -227,11 +227,11 @@ class Selection(Displayed):
             rows, nodes = self.distribution.completed(x_new, used)
         rows = self.scaling.inputs(rows)
         rows = np.where(np.isnan(rows), 0.0, rows)  # any number where nothing depends on it
-        predicted = [of._on_data(part).predict(rows, include_noise) for of, part, _ in mixed]
+        kernels = [of._on_data(part).moments(rows) for of, part, _ in mixed]
+        whole = Prediction.mixture(kernels, [weight for *_, weight in mixed], include_noise)
         if nodes is not None:
             same = np.full(len(nodes), 1 / len(nodes))
-            predicted = [averaged([each.at(row) for row in nodes], same) for each in predicted]
-        whole = predicted[0] if single else averaged(predicted, [weight for *_, weight in mixed])
+            whole = averaged([whole.at(row) for row in nodes], same)
         return in_target_unit(whole, self.scaling)
 
     def _used(self, part: _Part) -> set[int]:
