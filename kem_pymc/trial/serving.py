@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.engine import RowMapping as Row
 
 from kem_pymc.data.cells import days
@@ -17,6 +17,17 @@ from kem_pymc.trial.store import Store, insert, now
 
 #: What is recorded of predictions, with the probabilities of quantiles.
 SERVED = {"low_95": 0.025, "median": 0.5, "high_95": 0.975}
+
+
+_s = schema.selections.c
+
+#: A participant's last selection, without its content, which is in memory if it has predicted.
+LAST = (
+    select(_s.id, _s.answer, _s.severity)
+    .where(_s.participant == bindparam("participant"))
+    .order_by(_s.number.desc())
+    .limit(1)
+)
 
 
 class Served(NamedTuple):
@@ -61,7 +72,7 @@ def predict(
     """Predict new observations of a participant; see :meth:`Trial.predict`."""
     with schema.reading(store.engine) as db:
         known = store.known(db, participant)
-        row = store.last(db, known["id"])
+        row = db.execute(LAST, {"participant": known["id"]}).mappings().first()
         if row is None:
             raise InputError(
                 f"Participant {known['label']} has no selection yet. Add rows, and update."

@@ -124,9 +124,15 @@ class Store:
         return db.execute(query.order_by(s.number.desc()).limit(1)).mappings().first()
 
     def selection(self, db: Connection, row: Row) -> Selection:
-        """Return the selection of a row, as it was made."""
+        """Return the selection of a row, as it was made.
+
+        If it is in memory, the row's number is enough.
+        """
         found = self._loaded.get(row["id"])
         if found is None:
+            if "content" not in row:
+                where = schema.selections.c.id == row["id"]
+                row = db.execute(select(schema.selections).where(where)).mappings().one()
             x, y, given = self.used(db, row)
             data = json.loads(row["content"])
             selector = self.selector(row["artefact"])
