@@ -18,7 +18,7 @@ from tests.selection.pilots import user
 
 #: Participants, time steps, kills of an updater, cuts of all connections: short, and whole.
 SIZES = [
-    pytest.param((6, 5, 6, 4), marks=pytest.mark.faults),
+    pytest.param((5, 4, 3, 2), marks=pytest.mark.faults),
     pytest.param((1000, 10, 50, 20), marks=pytest.mark.slow),
 ]
 
