@@ -74,25 +74,28 @@ def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
         reader.start()
         start, began = [sys.executable, "-c", UPDATE, url], time.monotonic()
         updaters, done = [subprocess.Popen(start) for _ in range(2)], [0, 0]
-        for week in range(1, weeks):
-            trial.add(rows[rows["week"] <= week])  # with all rows that came before
-        while (left := total - len(trial.selections())) or done < [kills, cuts]:
-            progress = 1 - left / total
-            if done[0] < kills and (done[0] < kills * progress or not left):
-                updaters[0].kill()
-                done[0] += 1
-            if done[1] < cuts and (done[1] < cuts * progress or not left):
-                cut(url)
-                done[1] += 1
-            for place, one in enumerate(updaters):
-                if one.poll() is not None:
-                    assert one.returncode in (0, -9), "an updater failed"
-                    updaters[place] = subprocess.Popen(start)
-            assert time.monotonic() - began < 60 + total
-            time.sleep(0.3)
-        over.set()
-        for one in (reader, *updaters):
-            one.join() if one is reader else one.wait()
+        try:
+            for week in range(1, weeks):
+                trial.add(rows[rows["week"] <= week])  # with all rows that came before
+            while (left := total - len(trial.selections())) or done < [kills, cuts]:
+                progress = 1 - left / total
+                if done[0] < kills and (done[0] < kills * progress or not left):
+                    updaters[0].kill()
+                    done[0] += 1
+                if done[1] < cuts and (done[1] < cuts * progress or not left):
+                    cut(url)
+                    done[1] += 1
+                for place, one in enumerate(updaters):
+                    if one.poll() is not None:
+                        assert one.returncode in (0, -9), "an updater failed"
+                        updaters[place] = subprocess.Popen(start)
+                assert time.monotonic() - began < 60 + total
+                time.sleep(0.3)
+        finally:
+            over.set()
+            reader.join()
+            for one in updaters:
+                one.kill() if sys.exc_info()[0] else one.wait()
         found = trial.selections()
         assert len(found) == total
         assert not found.duplicated(["participant", "time_step"]).any()
