@@ -1,5 +1,6 @@
 """A running trial: participants' data as they accrue, and a personal model that always answers."""
 
+from kem_pymc.trial.artefacts import Artefact, Comparison
 from kem_pymc.trial.trial import Receipt, Served, Trial
 
-__all__ = ["Receipt", "Served", "Trial"]
+__all__ = ["Artefact", "Comparison", "Receipt", "Served", "Trial"]

@@ -221,10 +221,10 @@ def _finite(values: np.ndarray) -> list[float | None]:
 def _overview(trial: Trial) -> list[dict[str, Any]]:
     """Return what the page of all participants says of each."""
     names = trial.evolutions.features
-    last = {row["participant"]: row for row in _records(trial.selections())}
+    last = {(row["participant"], row["artefact"]): row for row in _records(trial.selections())}
     found = []
     for one in _records(trial.participants()):
-        selection = last.get(one["label"])
+        selection = last.get((one["label"], one["artefact"]))
         light = "removed" if one["removed"] else "waiting for data"
         kernel, points = "", 0
         if selection is not None and not one["removed"]:

@@ -1,6 +1,7 @@
 """A running trial in a database."""
 
 import json
+import os
 import time as clock
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,18 +13,19 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import logsumexp
-from sqlalchemy import Connection, Engine, Table, inspect, select, update
+from sqlalchemy import Connection, Engine, Table, func, inspect, select, update
 from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cells import days
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.gp.prediction import Prediction
@@ -32,9 +34,13 @@ from kem_pymc.kernels.prose import describe
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.stored import from_dict, to_dict
-from kem_pymc.trial import rows, schema
+from kem_pymc.trial import artefacts, rows, schema
 from kem_pymc.trial.answers import answer, answers
 from kem_pymc.trial.rows import Accrued, Fault, Roles, Values
+
+if TYPE_CHECKING:
+    from kem_pymc.priors import Priors
+    from kem_pymc.trial.artefacts import Artefact
 
 #: Seconds after which another updater may take a participant on whom one stopped.
 LEASE = 60.0
@@ -110,6 +116,17 @@ class _Data:
         return sha256(b"".join(parts)).hexdigest()
 
 
+class _Due(NamedTuple):
+    """A selection that is to be made: by which artefact, its number, and from which data."""
+
+    known: Row
+    artefact: int
+    number: int
+    data: _Data
+    step: int
+    points: int
+
+
 class Trial:
     """A trial in a database: participants, their data, and their selections.
 
@@ -126,7 +143,7 @@ class Trial:
         self._loaded: dict[int, Selection] = {}
         with schema.reading(self._engine) as db:
             row = db.execute(select(schema.trial)).mappings().one()
-        self.roles, self._artefact = Roles(**json.loads(row["roles"])), row["artefact"]
+        self.roles = Roles(**json.loads(row["roles"]))
 
     @classmethod
     def create(
@@ -234,9 +251,17 @@ class Trial:
         if artefact not in self._selectors:
             with schema.reading(self._engine) as db:
                 where = schema.artefacts.c.id == artefact
-                text = db.execute(select(schema.artefacts.c.content).where(where)).scalar_one()
+                text = db.execute(select(schema.artefacts.c.content).where(where)).scalar()
+            if text is None:
+                raise InputError(f"There is no artefact {artefact}. Give the number of one.")
             self._selectors[artefact] = KEMSelector(_evolutions(text))
         return self._selectors[artefact]
+
+    @property
+    def _artefact(self) -> int:
+        """The number of the artefact of participants who register now."""
+        with schema.reading(self._engine) as db:
+            return int(db.execute(select(schema.trial.c.artefact)).scalar_one())
 
     @property
     def evolutions(self) -> Evolutions:
@@ -272,7 +297,7 @@ class Trial:
             db,
             schema.participants,
             label=label,
-            artefact=self._artefact,
+            artefact=db.execute(select(schema.trial.c.artefact)).scalar_one(),
             registered=_now(),
             lease=0.0,
         )
@@ -280,9 +305,9 @@ class Trial:
         return found
 
     def participants(self) -> pd.DataFrame:
-        """Return all participants: label, when registered, and whether removed."""
+        """Return all participants: label, when registered, whether removed, and artefact."""
         p = schema.participants.c
-        return self._table(select(p.label, p.registered, p.removed).order_by(p.id))
+        return self._table(select(p.label, p.registered, p.removed, p.artefact).order_by(p.id))
 
     def add(
         self,
@@ -572,13 +597,7 @@ class Trial:
             If a participant doesn't take part.
         """
         began, made = clock.monotonic(), []
-        with schema.reading(self._engine) as db:
-            if participants is None:
-                p = schema.participants.c
-                every = db.execute(select(p.label).where(p.removed.is_(None)).order_by(p.id))
-                labels = list(every.scalars())
-            else:
-                labels = [self._known(db, one)["label"] for one in participants]
+        labels = self._labels(participants)
         for start in range(0, len(labels), BLOCK):
             with self._leased(labels[start : start + BLOCK]) as ours:
                 for label in ours:
@@ -591,6 +610,15 @@ class Trial:
                             break
         columns = ["participant", "time_step", "points", "composition", "answer"]
         return pd.DataFrame(made, columns=[*columns, "severity", "reason", "seconds"])
+
+    def _labels(self, participants: Iterable[str | int] | None) -> list[str]:
+        """Return the labels of participants who take part, by default of all of them."""
+        with schema.reading(self._engine) as db:
+            if participants is None:
+                p = schema.participants.c
+                every = db.execute(select(p.label).where(p.removed.is_(None)).order_by(p.id))
+                return list(every.scalars())
+            return [self._known(db, one)["label"] for one in participants]
 
     @contextmanager
     def _leased(self, labels: list[str]) -> Iterator[list[str]]:
@@ -625,14 +653,22 @@ class Trial:
                 **{"answer": "none", "severity": "red", "reason": reason, "seconds": 0.0},
             }
 
-    def _select(self, label: str) -> dict[str, Any] | None:
-        """Select for a participant's next time step; None if there is none to do."""
+    def _due(self, label: str, artefact: int | None = None) -> _Due | None:
+        """Return what is to be selected next for a participant; None if there is nothing.
+
+        Each artefact has its own sequence of a participant's selections, by default that of the
+        participant.
+        """
         with schema.reading(self._engine) as db:
             known = _participant(db, label)
             if known is None:
                 return None
+            artefact = known["artefact"] if artefact is None else artefact
+            # Before the last selection is looked up, so that whoever comes first has the number.
+            mine = schema.selections.c.participant == known["id"]
+            number = db.execute(select(func.count()).where(mine)).scalar_one()
             data = self._data(db, known)
-            last = self._last(db, known["id"])
+            last = self._last(db, known["id"], artefact)
         if data is None:
             return None
         final = len(data.points.ends) - 1
@@ -640,15 +676,22 @@ class Trial:
         n = int(data.points.ends[step])
         if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
             return None
-        selector = self._selector(known["artefact"])
+        return _Due(known, artefact, number, data, step, n)
+
+    def _select(self, label: str, artefact: int | None = None) -> dict[str, Any] | None:
+        """Select what is due for a participant; None if nothing is, or another process did."""
+        due = self._due(label, artefact)
+        if due is None:
+            return None
+        known, artefact, number, data, step, n = due
+        selector = self._selector(artefact)
         x, y, given = data.until(n)
         with schema.reading(self._engine) as db:
-            before = self._last(db, known["id"], step)
+            before = self._last(db, known["id"], artefact, step)
             previous = None if before is None else self._selection(db, before)
         began = clock.perf_counter()
         found = answer(selector, x, y, previous, given)
         seconds = clock.perf_counter() - began
-        number = 0 if last is None else last["number"] + 1
         observations = data.observations[:n]
         content = json.dumps(to_dict(found.selection))
         row = {
@@ -667,7 +710,7 @@ class Trial:
                     db,
                     schema.selections,
                     participant=known["id"],
-                    artefact=known["artefact"],
+                    artefact=artefact,
                     number=number,
                     observations=json.dumps(observations),
                     data_hash=data.hash(n),
@@ -702,10 +745,13 @@ class Trial:
         points = Accrued.of(values, self.roles, self._selector(artefact).evolutions)
         return _Data([found[place].id for place in points.order], points)
 
-    def _last(self, db: Connection, participant: int, before: int | None = None) -> Row | None:
-        """Return the row of a participant's last selection, of one before a time step."""
+    def _last(
+        self, db: Connection, participant: int, artefact: int, before: int | None = None
+    ) -> Row | None:
+        """Return the row of a participant's last selection by an artefact, before a time step."""
         s = schema.selections.c
-        query = select(schema.selections).where(s.participant == participant)
+        mine = (s.participant == participant) & (s.artefact == artefact)
+        query = select(schema.selections).where(mine)
         if before is not None:
             query = query.where(s.time_step < before)
         return db.execute(query.order_by(s.number.desc()).limit(1)).mappings().first()
@@ -758,7 +804,7 @@ class Trial:
         """
         with schema.reading(self._engine) as db:
             known = self._known(db, participant)
-            row = self._last(db, known["id"])
+            row = self._last(db, known["id"], known["artefact"])
             if row is None:
                 raise InputError(
                     f"Participant {known['label']} has no selection yet. Add rows, and update."
@@ -810,7 +856,7 @@ class Trial:
             select(
                 *(s.id.label("selection"), p.label.label("participant"), s.time_step, s.points),
                 *(s.composition, s.log_evidence, s.answer, s.severity, s.reason, s.seconds),
-                s.created,
+                *(s.artefact, s.created),
             )
             .join(schema.participants, s.participant == p.id)
             .order_by(s.id)
@@ -832,7 +878,7 @@ class Trial:
             known = _participant(db, label)
             if known is None:
                 raise InputError(f"Participant {label} isn't registered. Give one who is or was.")
-            row = None if known["removed"] else self._last(db, known["id"])
+            row = None if known["removed"] else self._last(db, known["id"], known["artefact"])
             return None if row is None else self._selection(db, row)
 
     def history(self, participant: str | int) -> pd.DataFrame:
@@ -862,11 +908,15 @@ class Trial:
                 said = f"{len(places)} rows of upload {upload}, from row {places[0]}, are {status}."
             lines.append((received, said.strip()))
         names = self.evolutions.features
-        for one in self.selections(label).itertuples():
+        made = self.selections(label)
+        several = made["artefact"].nunique() > 1
+        for one in made.itertuples():
+            by = f" by artefact {one.artefact}" if several else ""
             kernel = "a kernel that is gone"
             if one.composition is not None:
                 kernel = describe(Composition.parse(one.composition, len(names)), names)
-            said = f"Selection {one.selection} from {one.points} points: {kernel} ({one.severity})."
+            said = f"Selection {one.selection}{by} from {one.points} points: {kernel}"
+            said += f" ({one.severity})."
             lines.append((one.created, f"{said} {one.reason}".strip()))
         lines.sort(key=lambda line: line[0])
         return pd.DataFrame(lines, columns=["at", "what"])
@@ -900,6 +950,132 @@ class Trial:
                 if different:
                     return f"In {where}, {different}."
         return None
+
+    # Artefacts.
+
+    def relearn(
+        self,
+        pilots: Cohort,
+        *,
+        draws: int | None = None,
+        tune: int | None = None,
+        chains: int | None = None,
+        cores: int | None = None,
+        random_seed: int | None = None,
+        shared: Any = None,
+        priors: "Priors | None" = None,
+        folder: str | os.PathLike | None = None,
+    ) -> "Artefact":
+        """Learn evolutions anew from pilot users and accrued participants.
+
+        The result is a new artefact, which no one uses: see :meth:`move` and :meth:`adopt`. It is
+        written when it is complete. Participants are learned from if they have two time steps, from
+        the observations that are live when learning begins.
+
+        Parameters
+        ----------
+        pilots : Cohort
+            The pilot users from whom the trial's evolutions were learned.
+        draws, tune, chains, cores, random_seed
+            As for :func:`kem_pymc.sample`; by default 300 draws, 300 before them, and 4 chains, as
+            for `kem fit`.
+        shared : optional
+            What users share, as for :func:`kem_pymc.learn_shared`. By default it is chosen by the
+            data, or the terms with which the trial's evolutions were learned.
+        priors : Priors, optional
+            By default those of the trial's evolutions. All else is as it was there.
+        folder : path, optional
+            Folder that draws are written to meanwhile. If one is given that has an unfinished run,
+            that run is continued, with the observations with which it began.
+
+        Returns
+        -------
+        Artefact
+            If it has the content of another one, it is that one.
+
+        Raises
+        ------
+        InputError
+            If `pilots` aren't those of the trial's evolutions, no participant has two time steps,
+            priors or what users share can't be read from the evolutions, a participant was removed
+            meanwhile, or an argument is invalid.
+        SamplingError
+            If a chain failed.
+        KeyboardInterrupt
+            After Ctrl-C; the draws so far stay in the folder.
+
+        Notes
+        -----
+        Next rows of participants are predicted by the selections that were made before them, and by
+        those of the new evolutions as if each participant were new
+        (:func:`kem_pymc.selection.pilots.as_if_new`). What these still know of the participant, in
+        what other users' clusters and the scaling are like, makes them look better than they are.
+        """
+        from kem_pymc.trial import relearning  # it needs PyMC, which takes long to import
+
+        sampler = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
+        sampler |= {"random_seed": random_seed}
+        path = None if folder is None else Path(folder)
+        options = {"shared": shared, "priors": priors, "folder": path}
+        return relearning.relearn(self, pilots, sampler, **options)
+
+    def artefacts(self) -> pd.DataFrame:
+        """Return all artefacts, and who uses which.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``artefact`` (its number), ``created``, ``hash``, ``participants`` (how many use
+            it), ``adopted`` (whether those do who register now) and ``about``, in sentences.
+        """
+        return artefacts.artefacts(self)
+
+    def artefact(self, number: int) -> "Artefact":
+        """Return an artefact, and how it differs from the one that was used when it was learned.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact.
+        """
+        return artefacts.artefact(self, number)
+
+    def move(self, artefact: int, participants: Iterable[str | int] | None = None) -> list[str]:
+        """Move participants to another artefact, also back to an earlier one.
+
+        Each artefact has its own sequence of a participant's selections. What it lacks is selected
+        first, from the first time step on, so predictions go on and are those that the participant
+        would have had with this artefact all along. Back at an earlier artefact, they are the same
+        as before to the last bit, unless rows came meanwhile. Selections are never changed.
+
+        Parameters
+        ----------
+        artefact : int
+            Number of an artefact.
+        participants : iterable of labels, optional
+            By default all who take part.
+
+        Returns
+        -------
+        list of str
+            Labels of those who had another artefact.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact, or a participant doesn't take part.
+        """
+        return artefacts.move(self, artefact, participants)
+
+    def adopt(self, artefact: int) -> None:
+        """Give an artefact to participants who register from now on.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact.
+        """
+        artefacts.adopt(self, artefact)
 
     # Tables of the database.
 
