@@ -61,18 +61,21 @@ class Comparison:
 
     def __str__(self) -> str:
         gain = self.after - self.before
-        number = f"{abs(gain):.2g}" + ("" if self.error is None else f" ± {self.error:.1g}")
+        number = f"{abs(gain):.2g}"
+        if self.error:  # one digit of it, and as many of the gain
+            digits = max(0, -int(np.floor(np.log10(self.error))))
+            number = f"{abs(gain):.{digits}f} ± {self.error:.{digits}f}"
         of = f"{self.rows} rows of {self.participants} participants"
         if self.error is None or abs(gain) <= 2 * self.error:
             how = "more" if gain > 0 else "less"
             return (
-                "Whether the new evolutions predict participants' next rows better is open: log "
-                f"densities are {number} nats a row {how} ({of})."
+                "Whether the new evolutions predict participants' next rows better is open: with "
+                f"each participant left out, log densities are {number} nats a row {how} ({of})."
             )
         how = "better" if gain > 0 else "worse"
         return (
-            f"The new evolutions predict participants' next rows {how}, by {number} nats a row "
-            f"({of})."
+            f"With each participant left out, the new evolutions predict next rows {how}, by "
+            f"{number} nats a row ({of})."
         )
 
 

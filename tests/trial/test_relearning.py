@@ -17,6 +17,7 @@ from kem_pymc.trial import Comparison, Trial, relearning, schema
 from kem_pymc.trial import trial as trials
 from tests.refusals import refused
 from tests.selection.pilots import pilot_cluster
+from tests.trial.conftest import insert
 
 #: Few draws, in this process.
 SAMPLER = {"draws": 30, "tune": 10, "chains": 2, "cores": 1, "random_seed": 3}
@@ -175,35 +176,6 @@ def test_other_pilot_users_are_refused(tmp_path, pilots, first):
         refused(lambda: trial.relearn(pilots), "No participant has 2 time steps")
 
 
-@pytest.fixture
-def other(evolutions):
-    """Evolutions in which users start with noise or a wave."""
-    clusters = [
-        pilot_cluster(draw, *cluster)
-        for draw in (0, 1)
-        for cluster in (
-            ("WHITE", "WHITE", 3, 2.0),
-            ("WHITE", "SE0", 5, 0.5),
-            ("SE0", "SE0", 4, 1.0),
-        )
-    ]
-    return replace(evolutions, clusters=tuple(clusters))
-
-
-def insert(trial, evolutions):
-    """Add an artefact that wasn't learned."""
-    with schema.writing(trial._engine) as db:
-        return trials._insert(
-            db,
-            schema.artefacts,
-            hash=evolutions.content_hash,
-            content=trials._text_of(evolutions),
-            versions=trials._versions(),
-            created=trials._now(),
-            about=json.dumps({"against": 1, "pilots": 8, "participants": 3, "rows": 15}),
-        )
-
-
 def test_who_is_moved_has_what_the_artefact_would_have_said_all_along(
     trial, rows, other, monkeypatch, tmp_path
 ):
@@ -345,5 +317,8 @@ def test_the_error_of_a_comparison_covers_the_truth():
         inside.append(abs(found.after - found.before - 0.1) < 2 * found.error)
     assert 0.92 < np.mean(inside) < 0.97
     shifted = {k: np.stack([v[0], v[0] - 0.3 - 0.01 * k]) for k, v in pairs.items()}
-    assert "predict participants' next rows worse, by" in str(Comparison.of(shifted))
+    assert "predict next rows worse, by 0.4" in str(Comparison.of(shifted))
     assert "is open" in str(Comparison.of({0: pairs[0]}))
+    assert "better, by 0.026 ± 0.004 nats a row (9 rows of 2" in str(
+        Comparison(2, 9, 1, 1.026, 0.004)
+    )
