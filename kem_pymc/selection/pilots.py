@@ -1,6 +1,6 @@
 """Pilot users as if they were new, and the calibration of intervals that follows from them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -102,7 +102,6 @@ def as_if_new(
     final: "DataTree | None" = None,
     unshared: "DataTree | None" = None,
     least: int = 1,
-    among: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, list[Selection]]]:
     """Select kernels for pilot users, from what was learned without each of them.
 
@@ -117,8 +116,6 @@ def as_if_new(
         Posteriors of the study, see :meth:`kem_pymc.Evolutions.from_posterior`.
     least : int
         Least number of users, if there are as many.
-    among : sequence of int, optional
-        Positions of the users from whom they are chosen; by default all.
 
     Yields
     ------
@@ -130,9 +127,8 @@ def as_if_new(
     KeyboardInterrupt
         After Ctrl-C, between two users.
     """
-    users = np.arange(cohort.n_users) if among is None else np.asarray(among)
-    many = int(np.clip(SELECTIONS / cohort.steps[users].mean(), min(least, len(users)), len(users)))
-    chosen = users[((np.arange(many) + 0.5) * len(users) / many).astype(int)].tolist()
+    many = np.clip(SELECTIONS / cohort.steps.mean(), min(least, cohort.n_users), cohort.n_users)
+    chosen = ((np.arange(int(many)) + 0.5) * cohort.n_users / int(many)).astype(int).tolist()
     with waiting("Predicting pilot users as if new") as report, noticing_interruption() as noticed:
         for done, u in enumerate(chosen):
             learned = Evolutions.from_posterior(

@@ -24,7 +24,7 @@ CHANGES = ("gained", "lost", "changed")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Predictions of participants' next rows by two artefacts, each row by both.
+    """Predictions of participants' next rows, before and by what was learned without them.
 
     Attributes
     ----------
@@ -66,16 +66,17 @@ class Comparison:
             digits = max(0, -int(np.floor(np.log10(self.error))))
             number = f"{abs(gain):.{digits}f} ± {self.error:.{digits}f}"
         of = f"{self.rows} rows of {self.participants} participants"
+        of = f"{number} nats a row ({of})"
         if self.error is None or abs(gain) <= 2 * self.error:
-            how = "more" if gain > 0 else "less"
+            more = "more" if gain > 0 else "less"
             return (
-                "Whether the new evolutions predict participants' next rows better is open: with "
-                f"each participant left out, log densities are {number} nats a row {how} ({of})."
+                "Whether evolutions learned without them predict participants' next rows better "
+                f"than those before is open: log densities are {more} by {of}."
             )
         how = "better" if gain > 0 else "worse"
         return (
-            f"With each participant left out, the new evolutions predict next rows {how}, by "
-            f"{number} nats a row ({of})."
+            f"Evolutions learned without them predict participants' next rows {how} than those "
+            f"before, by {of}."
         )
 
 
@@ -95,7 +96,7 @@ class Artefact:
     differences : DataFrame
         See :func:`kem_pymc.evolutions.differences.differences`.
     comparison : Comparison or None
-        None if no row of participants was predicted by both artefacts.
+        None if no row was predicted before and after.
     """
 
     number: int
@@ -112,7 +113,7 @@ class Artefact:
         pilots, participants, rows = self.learned_from
         counts = self.differences["change"].value_counts()
         changes = ", ".join(f"{counts.get(name, 0)} {name}" for name in CHANGES)
-        better = self.comparison or "No row of participants was predicted by both artefacts."
+        better = self.comparison or "No row was predicted before and after."
         return (
             f"Learned from {pilots} pilot users and {participants} participants ({rows} rows). "
             f"Evolutions, against artefact {self.against}: {changes}. {better}"

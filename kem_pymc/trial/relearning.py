@@ -4,7 +4,7 @@ Nothing else changes: who takes part keeps the artefact that they have until the
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -35,21 +35,30 @@ from kem_pymc.priors.standard import NOISE
 from kem_pymc.runs.interruption import noticing_interruption
 from kem_pymc.runs.models import FINAL, MAIN, UNSHARED, models_of, ready, sample_all
 from kem_pymc.runs.sampling import RunResult
-from kem_pymc.selection.pilots import as_if_new, calibrate
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.online import points_of, select_online_for_user
+from kem_pymc.selection.pilots import calibrate
 from kem_pymc.selection.scores import points_to_predict
-from kem_pymc.selection.selection import Selection
 from kem_pymc.trial import schema
 from kem_pymc.trial import trial as trials
 from kem_pymc.trial.artefacts import Artefact, Comparison, artefact
 
 if TYPE_CHECKING:
+    from xarray import DataTree
+
     from kem_pymc.trial.trial import Trial
+
+#: Posteriors of the model, the final model, and the unshared one if there is one.
+type Posteriors = tuple["DataTree", "DataTree", "DataTree | None"]
 
 #: Arguments of the sampler.
 SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
 
 #: File in the folder of a run with the numbers of the observations from which it learns.
 DATA = "relearn.json"
+
+#: Halves of participants: next rows of each are predicted by what is learned without it.
+HALVES = (0, 1)
 
 #: Least number of time steps of a participant from whom evolutions are learned.
 STEPS = 2
@@ -94,17 +103,34 @@ def relearn(
         learned = _data(trial, pilots, path)
         say(f"Learning from {pilots.n_users} pilot users and {len(learned.data)} participants.")
         terms = _shared_terms(first) if shared is None else shared
-        model = _model(learned.cohort, first, given, terms)
         plan: dict[str, Any] = SAMPLER | {k: v for k, v in sampler.items() if v is not None}
-        executor = stack.enter_context(
-            closing(make_executor(plan.get("cores"), None, plan["chains"]))
-        )
-        step = ready(model, executor)
-        with noticing_interruption() as interruption:
-            runs = sample_all(model, step, plan, path, executor, say)
-            found, pairs = _results(trial, learned, model, runs)
-            if interruption.happened:
-                raise KeyboardInterrupt
+        cores = plan.get("cores")
+        executor = stack.enter_context(closing(make_executor(cores, None, plan["chains"])))
+
+        def posteriors(users: Iterable[int], place: Path) -> Posteriors:
+            cohort = learned.cohort.subset([learned.cohort.users[u] for u in users])
+            model = _model(cohort, first, given, terms)
+            step = ready(model, executor)
+            with noticing_interruption():
+                runs = sample_all(model, step, plan, place, executor, say)
+            return _complete(runs, 1 + len(models_of(model)))
+
+        n, everyone = pilots.n_users, range(learned.cohort.n_users)
+        found = _evolutions(trial, *posteriors(everyone, path))
+        pairs = {}
+        for half in HALVES:
+            out = [u for u in everyone if u >= n and (u - n) % len(HALVES) == half]
+            if out:
+                say(f"Without {len(out)} participants, whose next rows are predicted:")
+                chosen = [u for u in everyone if u not in out]
+                idata, final, unshared = posteriors(chosen, path / f"half-{half}")
+                others = Evolutions.from_posterior(idata, final=final, unshared=unshared)
+                with noticing_interruption() as interruption:
+                    for u in out:
+                        pairs[u] = _paired(trial, learned, u, KEMSelector(others))
+                        if interruption.happened:
+                            raise KeyboardInterrupt
+        pairs = {u: densities for u, densities in pairs.items() if densities.size}
     return _insert(trial, learned, found, pairs)
 
 
@@ -279,72 +305,64 @@ def _model(
     return EvolutionModel.from_cohort(cohort, evolutions.pool, priors, shared=shared, **options)
 
 
-def _results(
-    trial: "Trial", learned: _Learned, model: EvolutionModel, runs: dict[str, RunResult]
-) -> tuple[Evolutions, dict[int, np.ndarray]]:
-    """Return the evolutions of complete runs, and log densities of participants' next rows."""
+def _complete(runs: Mapping[str, RunResult], planned: int) -> Posteriors:
+    """Return the posteriors of the model, the final and the unshared one.
+
+    Raises
+    ------
+    SamplingError
+        If a chain failed.
+    KeyboardInterrupt
+        If a run is incomplete.
+    """
     failures = [failure for run in runs.values() for failure in run.failures]
     if failures:
-        raise SamplingError(f"A chain failed: {failures[0]}. Draws so far are kept.")
-    planned = 1 + len(models_of(model))
+        raise SamplingError(f"A chain failed: {failures[0]}.")
     if len(runs) < planned or not all(run.complete for run in runs.values()):
         raise KeyboardInterrupt
-    idata, final = runs[MAIN].idata, runs[FINAL].idata
     unshared = runs[UNSHARED].idata if UNSHARED in runs else None
+    return runs[MAIN].idata, runs[FINAL].idata, unshared
+
+
+def _evolutions(
+    trial: "Trial", idata: "DataTree", final: "DataTree | None", unshared: "DataTree | None"
+) -> Evolutions:
+    """Return what is kept: evolutions, whether chains disagree, and calibrated intervals."""
     found = Evolutions.from_posterior(idata, final=final, unshared=unshared)
     apart = " ".join(disagreements(diagnose(idata, final=final)))
     if apart:
         found = replace(found, settings={**found.settings, DISAGREE: apart})
-    if trial.evolutions.calibration is not None:
-        found = calibrate(found, idata, final=final, unshared=unshared)
-    pairs = {}
-    first = model.cohort.n_users - len(learned.data)
-    among = range(first, model.cohort.n_users)
-    for u, selections in as_if_new(model.cohort, idata, final, unshared, among=among):
-        own = _paired(trial, learned, u - first, model.cohort, u, selections)
-        if own.size:
-            pairs[u] = own
-    return found, pairs
+    if trial.evolutions.calibration is None:
+        return found
+    return calibrate(found, idata, final=final, unshared=unshared)
 
 
-def _paired(
-    trial: "Trial",
-    learned: _Learned,
-    place: int,
-    cohort: Cohort,
-    user: int,
-    selections: list[Selection],
-) -> np.ndarray:
-    """Return log densities (2, rows) of a participant's next rows, before and after.
+def _paired(trial: "Trial", learned: _Learned, user: int, selector: KEMSelector) -> np.ndarray:
+    """Return log densities (2, rows) of a participant's next rows, before and by a selector.
 
     Before is by the first selection that was made from the same data, if its artefact wasn't
     learned from the rows to be predicted: what was served, unless the rows came together.
     """
-    s = schema.selections.c
+    s, cohort = schema.selections.c, learned.cohort
+    place = user - cohort.n_users + len(learned.data)
     known, data = learned.participants[place], learned.data[place]
+    path = select_online_for_user(selector, points_of(cohort, user))
     found: list[np.ndarray] = []
     with schema.reading(trial._engine) as db:
         query = select(schema.selections).where(s.participant == known["id"]).order_by(s.number)
         made = db.execute(query).mappings().all()
-        for step, selection in enumerate(selections):
-            coming = points_to_predict(cohort, user, step, "next")
-            if coming is None:
-                continue
+        for step, selection in enumerate(path[:-1]):
             n, until = (int(end) for end in data.points.ends[step : step + 2])
             rows = {*data.observations[n:until]}
             same = (one for one in made if one["data_hash"] == data.hash(n))
             before = next((one for one in same if not rows & _seen(db, one["artefact"])), None)
-            if before is None or before["content"] is None:
+            coming = points_to_predict(cohort, user, step, "next")
+            if before is None or before["content"] is None or coming is None:
                 continue
             x, y, given = coming
-            found.append(
-                np.stack(
-                    [
-                        each.predict(x, include_noise=True, **given).observation.log_density(y)
-                        for each in (trial._selection(db, before), selection)
-                    ]
-                )
-            )
+            both = (trial._selection(db, before), selection)
+            predicted = [each.predict(x, include_noise=True, **given) for each in both]
+            found.append(np.stack([each.observation.log_density(y) for each in predicted]))
     return np.hstack(found) if found else np.empty((2, 0))
 
 

@@ -1006,10 +1006,10 @@ class Trial:
 
         Notes
         -----
-        Next rows of participants are predicted by the selections that were made before them, and by
-        those of the new evolutions as if each participant were new
-        (:func:`kem_pymc.selection.pilots.as_if_new`). What these still know of the participant, in
-        what other users' clusters and the scaling are like, makes them look better than they are.
+        Evolutions are learned twice more, without either half of the participants, whose next rows
+        they predict. So what is said of predictions is of evolutions that were learned from fewer
+        participants than the new ones. Those before are by the selections that were made from the
+        same rows. Parameters of the family of targets are learned from all.
         """
         from kem_pymc.trial import relearning  # it needs PyMC, which takes long to import
 
