@@ -330,6 +330,6 @@ def test_the_error_of_a_comparison_covers_the_truth():
     shifted = {k: np.stack([v[0], v[0] - 0.3 - 0.01 * k]) for k, v in pairs.items()}
     assert "worse than those before, by 0.4" in str(Comparison.of(shifted))
     assert "is open" in str(Comparison.of({0: pairs[0]}))
-    assert "better, by 0.026 ± 0.004 nats a row (9 rows of 2" in str(
+    assert "before, by 0.026 ± 0.004 nats a row (9 rows of 2" in str(
         Comparison(2, 9, 1, 1.026, 0.004)
     )
