@@ -106,6 +106,7 @@ def _sample_and_write(
     """Sample and write the results; delete the folder of the run once the run is complete."""
     from kem_pymc.cli import learning
     from kem_pymc.cli.job import COPY, DRAFT, SETTINGS, remove_run
+    from kem_pymc.runs import models
     from kem_pymc.runs.interruption import noticing_interruption
 
     screen.study(model.cohort, model.pool)
@@ -113,17 +114,17 @@ def _sample_and_write(
     screen.shared(model)
     again = f"kem fit --resume {shlex.quote(str(run))}"
     try:
-        step = learning.ready(model, executor)
+        step = models.ready(model, executor)
         with noticing_interruption():
-            runs = learning.sample_all(model, step, sampler, run, executor)
+            runs = models.sample_all(model, step, sampler, run, executor, screen.info)
             with folders.results(out, overwrite, run / DRAFT) as folder:
                 learning.write(runs, folder, out)
                 if job.study is not None:
                     shutil.copy(run / COPY, folder / "study.py")
-                settings = json.dumps(_settings(job, model, sampler, runs[learning.MAIN]), indent=2)
+                settings = json.dumps(_settings(job, model, sampler, runs[models.MAIN]), indent=2)
                 (folder / SETTINGS).write_text(settings + "\n", "utf-8")
     except KeyboardInterrupt:
-        if not learning.has_begun(run):
+        if not models.has_begun(run):
             remove_run(run)
             raise
         screen.warn(f"Interrupted before there were results. To resume, run: {again}")
@@ -138,7 +139,7 @@ def _sample_and_write(
             f"Make room, then run: {again}"
         ) from error
     screen.info(f"Results are in {out}.")
-    planned = 1 + len(learning.models_of(model))
+    planned = 1 + len(models.models_of(model))
     if len(runs) == planned and all(result.complete for result in runs.values()):
         remove_run(run)
         if run.exists():

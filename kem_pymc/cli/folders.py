@@ -31,10 +31,6 @@ WRITTEN = frozenset(
     }
 )
 
-#: Setting of evolutions that states in what the chains disagree from which they were learned, and
-#: advice on that.
-DISAGREE = "chains_disagree"
-
 
 def results(
     path: Path,

@@ -33,6 +33,7 @@ SETTINGS = "settings.json"
 #: Patterns of the names that commands write to the folder of a run.
 OWN = (
     *(NAME, COPY, DRAFT, LOCK, ".lock", "run.json", "chain-[0-9]*", "final", "unshared"),
+    *("relearn.json", ".relearn.json.*", "half-[0-9]"),
     *(f".{NAME}.*", ".run.json.*"),  # left by processes that were killed while writing
 )
 

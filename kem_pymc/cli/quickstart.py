@@ -50,6 +50,7 @@ def quickstart(
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.kernels.prose import named
     from kem_pymc.model.evolution_model import EvolutionModel
+    from kem_pymc.runs import models
     from kem_pymc.runs.interruption import noticing_interruption
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
@@ -65,9 +66,11 @@ def quickstart(
     with folders.results(out, overwrite, written=RESULTS) as folder:
         screen.study(pilot, pool)
         with closing(make_executor(cores, at_most=chains)) as executor:
-            step = learning.ready(model, executor)
+            step = models.ready(model, executor)
             with noticing_interruption():
-                runs = learning.sample_all(model, step, sampler, folder / "run", executor)
+                runs = models.sample_all(
+                    model, step, sampler, folder / "run", executor, screen.info
+                )
                 learned = learning.write(runs, folder, out)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
@@ -103,7 +106,7 @@ def quickstart(
         title = "over users of the log likelihood of a test point, by points seen"
         screen.tables({f"{average.title()} {title}": frame})
     screen.info(f"Results are in {out}.")
-    outcome = runs[learning.MAIN]
+    outcome = runs[models.MAIN]
     for failure in outcome.failures:
         screen.warn(f"The results lack a chain: {failure}. They are based on the other chains.")
     if outcome.interrupted:

@@ -91,7 +91,7 @@ def select(
     from kem_pymc.cli.online import select_online
     from kem_pymc.cli.study import load_study
     from kem_pymc.cli.tables import Table
-    from kem_pymc.evolutions.evolutions import Evolutions
+    from kem_pymc.evolutions.evolutions import DISAGREE, Evolutions
     from kem_pymc.selection.horizon import points_ahead
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.new_users import check_users
@@ -125,7 +125,7 @@ def select(
     check_users(cohort, learned)
     if predictions is not None:
         check_names(cohort)
-    disagreement = learned.settings.get(folders.DISAGREE)
+    disagreement = learned.settings.get(DISAGREE)
     if disagreement:
         from kem_pymc.diagnostics.diagnosis import REMEDY
 

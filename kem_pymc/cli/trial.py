@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.errors import InputError
+from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
     from kem_pymc.trial import Trial
@@ -20,6 +20,7 @@ Database = Annotated[
     str, typer.Option("--db", metavar="URL", help="Database, such as sqlite:///trial.db.")
 ]
 Participant = Annotated[str, typer.Argument(metavar="PARTICIPANT", help="Label of a participant.")]
+Artefact = Annotated[int, typer.Argument(metavar="ARTEFACT", help="Number of an artefact.")]
 Rows = Annotated[Path, typer.Argument(metavar="FILE", help=options.TABLE, show_default=False)]
 
 
@@ -217,6 +218,102 @@ def upgrade(db: Database) -> None:
     screen.info("The tables are those of this version of kem_pymc.")
 
 
+def relearn(
+    pilots: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="Results of the `kem fit` with whose evolutions the trial began.",
+            show_default=False,
+        ),
+    ],
+    db: Database,
+    draws: options.Draws = None,
+    tune: options.Tune = None,
+    chains: options.Chains = None,
+    cores: options.Cores = None,
+    seed: options.Seed = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Start again, in place of an unfinished run.")
+    ] = False,
+) -> None:
+    """Learn evolutions anew from pilot users and accrued participants: a new artefact.
+
+    No one uses it before `kem trial move` or `kem trial adopt`. Draws are written to a folder next
+    to FOLDER, whose name ends in .relearn.run; the same command resumes a run that was stopped or
+    killed.
+    """
+    from kem_pymc.cli.job import clear_run, remove_run
+    from kem_pymc.evolutions.from_posterior import read_cohort
+    from kem_pymc.evolutions.posteriors import read_posterior
+    from kem_pymc.runs.models import has_begun
+
+    run = pilots.with_name(f"{pilots.name}.relearn.run")
+    cohort = read_cohort(read_posterior(pilots / "posterior.zarr"))
+    with opened(db) as trial, folders.locked(run):
+        from kem_pymc.trial import relearning
+
+        if overwrite:
+            clear_run(run)
+        plan = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "random_seed": seed}
+        try:
+            made = relearning.relearn(trial._store, cohort, plan, folder=run, say=screen.info)
+        except (KeyboardInterrupt, SamplingError) as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            if not has_begun(run):
+                remove_run(run)
+                raise
+            screen.warn("Interrupted." if stopped else str(error))
+            screen.info(f"There is no new artefact. Draws are in {run}: the same command resumes.")
+            raise typer.Exit(130 if stopped else 1) from None
+        remove_run(run)
+        _show(made)
+        screen.info(
+            f"No one uses artefact {made.number} yet. Move participants with `kem trial move "
+            f"{made.number}`; for those who register from now on, use `kem trial adopt`."
+        )
+
+
+def artefacts(
+    db: Database,
+    number: Annotated[
+        int | None, typer.Argument(metavar="ARTEFACT", help="Number of an artefact to show.")
+    ] = None,
+) -> None:
+    """Show the artefacts of a trial and who uses which, or how one differs from the one before."""
+    with opened(db) as trial:
+        if number is not None:
+            _show(trial.artefact(number))
+            return
+        for row in trial.artefacts().itertuples():
+            new = ", and those who register" if row.adopted else ""
+            screen.info(
+                f"Artefact {row.artefact} ({row.created[:16].replace('T', ' ')}, {row.hash[:12]}): "
+                f"{row.participants} participants{new}. {row.about}"
+            )
+
+
+def move(
+    artefact: Artefact,
+    db: Database,
+    participants: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PARTICIPANT]...", help="Labels; by default all who take part."),
+    ] = None,
+) -> None:
+    """Move participants to another artefact, also back to an earlier one."""
+    with opened(db) as trial:
+        moved = trial.move(artefact, participants or None)
+    screen.info(f"{len(moved)} participants were moved to artefact {artefact}.")
+
+
+def adopt(artefact: Artefact, db: Database) -> None:
+    """Let participants who register from now on have an artefact."""
+    with opened(db) as trial:
+        trial.adopt(artefact)
+    screen.info(f"Participants who register from now on have artefact {artefact}.")
+
+
 def serve(
     db: Database,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = (
@@ -260,6 +357,31 @@ def serve(
         uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
 
 
+def _show(artefact: Any) -> None:
+    """Print an artefact and the evolutions that differ."""
+    from kem_pymc.evolutions.evolutions import DISAGREE
+    from kem_pymc.kernels.prose import named
+
+    names = artefact.evolutions.features
+    table = artefact.differences
+    rows = [
+        (
+            named(row.parent, names),
+            "stays" if row.child == row.parent else named(row.child, names),
+            *(row.before, row.after, row.change),
+        )
+        for row in table[table["change"] != ""].head(SHOWN).itertuples()
+    ]
+    if rows:
+        screen.heading("Evolutions that differ by more than Monte Carlo error")
+        columns = ("from", "to", "before", "after", "")
+        screen.table(columns, rows, dict.fromkeys(columns[2:4], ".2f"))
+    screen.info(f"Artefact {artefact.number}: {artefact}")
+    apart = artefact.evolutions.settings.get(DISAGREE)
+    if apart:
+        screen.warn(f"{apart} Sample more draws (--draws and --tune).")
+
+
 def _entries(rows: Any) -> None:
     """Print entries of uploads, with what is said of them."""
     shown = [(row.entry, row.status, row.reason) for row in rows]
@@ -285,5 +407,9 @@ COMMANDS = {
     replay: "--db sqlite:///trial.db",
     export: "tables --db sqlite:///trial.db",
     upgrade: "--db sqlite:///trial.db",
+    relearn: "kem-fit --db sqlite:///trial.db",
+    artefacts: "--db sqlite:///trial.db",
+    move: "2 p3 p4 --db sqlite:///trial.db",
+    adopt: "2 --db sqlite:///trial.db",
     serve: "--db sqlite:///trial.db --port 8000",
 }

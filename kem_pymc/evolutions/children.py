@@ -58,12 +58,11 @@ def children_below(
     groups: dict[Composition, list[Cluster]] = {}
     for cluster in clusters:
         groups.setdefault(cluster.child, []).append(cluster)
-    occupied = members > 0
     for composition, same in groups.items():
         counts = np.zeros(len(members))
         for cluster in same:
             counts[cluster.draw] += cluster.count
-        shares = counts[occupied] / (alpha[occupied] + members[occupied])
+        shares = shares_of(counts, members, alpha)
         low, high = np.quantile(shares, TAILS)
         yield Child(
             **vars(summarise(same, noise_floor)),
@@ -73,3 +72,12 @@ def children_below(
             interval=(float(low), float(high)),
             occurrence=float(np.mean(counts > 0)),
         )
+
+
+def shares_of(counts: np.ndarray, members: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Return n_child / (alpha + N_parent) in the draws with the parent, in order.
+
+    `counts`, `members` and `alpha` have shape (n_draws,).
+    """
+    occupied = members > 0
+    return counts[occupied] / (alpha[occupied] + members[occupied])

@@ -16,7 +16,7 @@ from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions import files
-from kem_pymc.evolutions.children import TAILS, Child, children_below
+from kem_pymc.evolutions.children import TAILS, Child, children_below, shares_of
 from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.evolutions.from_posterior import (
     read_clusters,
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 #: Displays show at most this many parents, this many children of each with at least this
 #: probability, and this many features.
 PARENTS, CHILDREN, LEAST, FEATURES = 6, 5, 0.02, 15
+
+#: Setting of evolutions that states in what the chains disagree from which they were learned, and
+#: advice on that.
+DISAGREE = "chains_disagree"
 
 #: Maximum number of characters of a message on the content of a file.
 MESSAGE = 500
@@ -331,6 +335,19 @@ class Evolutions(Displayed):
             clusters = [c for c in self.clusters if c.child == composition]
             self._cache[key] = summarise(clusters, self.noise_floor) if clusters else None
         return self._cache[key]
+
+    def shares(self, parent: Composition | str, child: Composition | str) -> np.ndarray:
+        """Return the probability of a child in each draw with the parent, in the order of draws.
+
+        Their mean is the child's :attr:`~kem_pymc.evolutions.children.Child.probability`.
+        """
+        parent, child = self._composition(parent), self._composition(child)
+        counts = np.zeros(self.n_draws)
+        for cluster in self._by_parent.get(parent, ()):
+            if cluster.child == child:
+                counts[cluster.draw] += cluster.count
+        members = self._members.get(parent, np.zeros(self.n_draws))
+        return shares_of(counts, members, self._alpha)
 
     def draws_with(self, parent: Composition | str) -> np.ndarray:
         """Return the draws in which some dataset had this composition one time step earlier."""

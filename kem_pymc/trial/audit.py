@@ -26,6 +26,7 @@ def selections(store: Store, participant: str | int | None = None) -> pd.DataFra
         select(
             *(s.id.label("selection"), p.label.label("participant"), s.time_step, s.points),
             *(s.composition, s.log_evidence, s.answer, s.severity, s.reason, s.seconds),
+            s.artefact,
             s.created,
         )
         .join(schema.participants, s.participant == p.id)
@@ -57,11 +58,15 @@ def history(store: Store, participant: str | int) -> pd.DataFrame:
             said = f"{len(places)} rows of upload {upload}, from row {places[0]}, are {status}."
         lines.append((received, said.strip(), None))
     names = store.evolutions.features
-    for one in selections(store, label).itertuples():
+    made = selections(store, label)
+    several = made["artefact"].nunique() > 1
+    for one in made.itertuples():
+        by = f" by artefact {one.artefact}" if several else ""
         kernel = "a kernel that is gone"
         if one.composition is not None:
             kernel = describe(Composition.parse(one.composition, len(names)), names)
-        said = f"Selection {one.selection} from {one.points} points: {kernel} ({one.severity})."
+        said = f"Selection {one.selection}{by} from {one.points} points: {kernel}"
+        said += f" ({one.severity})."
         lines.append((one.created, f"{said} {one.reason}".strip(), one.selection))
     lines.sort(key=lambda line: line[0])
     return pd.DataFrame(lines, columns=["at", "what", "selection"]).astype({"selection": "Int64"})

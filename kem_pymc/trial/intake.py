@@ -54,7 +54,7 @@ def register(store: Store, participant: str | int) -> None:
         if known is not None:
             how = "was removed" if known["removed"] else "is registered already"
             raise InputError(f"Participant {label} {how}. Give another label.")
-        _register(store, db, label)
+        _register(db, label)
         waiting = db.execute(
             select(schema.entries.c.id)
             .where(schema.entries.c.label == label, schema.entries.c.status == UNKNOWN)
@@ -63,12 +63,12 @@ def register(store: Store, participant: str | int) -> None:
         _release(store, db, list(waiting))
 
 
-def _register(store: Store, db: Connection, label: str) -> int:
+def _register(db: Connection, label: str) -> int:
     found = insert(
         db,
         schema.participants,
         label=label,
-        artefact=store.artefact,
+        artefact=db.execute(select(schema.trial.c.artefact)).scalar_one(),
         registered=now(),
         lease=0.0,
     )
@@ -126,14 +126,13 @@ def _add(
         with waiting("Adding rows") as report:
             for row, (text, found) in enumerate(zip(content, judged, strict=True)):
                 label = rows.label_of(table.at[row, store.roles.user])
-                _enter(store, db, upload, row, label, text, found, register)
+                _enter(db, upload, row, label, text, found, register)
                 report(row + 1, len(content))
         log(db, None, "uploaded", f"Upload {upload}, {len(content)} rows.")
         return Receipt(upload, False, _entries(db, upload))
 
 
 def _enter(
-    store: Store,
     db: Connection,
     upload: int,
     number: int,
@@ -163,7 +162,7 @@ def _enter(
         reason=reason,
     )
     if isinstance(found, Values):
-        participant = _register(store, db, label) if known is None else known["id"]
+        participant = _register(db, label) if known is None else known["id"]
         _observe(db, entry, participant, text, found)
 
 

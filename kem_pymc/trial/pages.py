@@ -52,12 +52,12 @@ def _environment() -> Environment:
 def overview(trial: Trial, label: str = "") -> str:
     """Return the page of all participants whose labels contain a text."""
     names, times = trial.evolutions.features, _times(trial)
-    last = {row.participant: row for row in trial.selections().itertuples()}
+    last = {(row.participant, row.artefact): row for row in trial.selections().itertuples()}
     found = []
     for one in trial.participants().itertuples():
         if label not in one.label:
             continue
-        selection, own = last.get(one.label), times.get(one.label)
+        selection, own = last.get((one.label, one.artefact)), times.get(one.label)
         light, kernel = "waiting for data", ""
         if isinstance(one.removed, str):
             light = "removed"

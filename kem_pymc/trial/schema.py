@@ -55,6 +55,7 @@ artefacts = Table(
     Column("content", Text, nullable=False),
     Column("versions", Text, nullable=False),
     Column("created", Text, nullable=False),
+    Column("about", Text),  # what it was learned from anew, and how it differs
 )
 
 #: One row: what columns of uploads mean, and the artefact of new participants.

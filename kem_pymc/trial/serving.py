@@ -24,7 +24,7 @@ _s = schema.selections.c
 #: A participant's last selection, without its content, which is in memory if it has predicted.
 LAST = (
     select(_s.id, _s.answer, _s.severity)
-    .where(_s.participant == bindparam("participant"))
+    .where(_s.participant == bindparam("participant"), _s.artefact == bindparam("artefact"))
     .order_by(_s.number.desc())
     .limit(1)
 )
@@ -72,7 +72,11 @@ def predict(
     """Predict new observations of a participant; see :meth:`Trial.predict`."""
     with schema.reading(store.engine) as db:
         known = store.known(db, participant)
-        row = db.execute(LAST, {"participant": known["id"]}).mappings().first()
+        row = (
+            db.execute(LAST, {"participant": known["id"], "artefact": known["artefact"]})
+            .mappings()
+            .first()
+        )
         if row is None:
             raise InputError(
                 f"Participant {known['label']} has no selection yet. Add rows, and update."

@@ -85,7 +85,9 @@ class Store:
         if artefact not in self._selectors:
             with schema.reading(self.engine) as db:
                 where = schema.artefacts.c.id == artefact
-                text = db.execute(select(schema.artefacts.c.content).where(where)).scalar_one()
+                text = db.execute(select(schema.artefacts.c.content).where(where)).scalar()
+            if text is None:
+                raise InputError(f"There is no artefact {artefact}. Give the number of one.")
             self._selectors[artefact] = KEMSelector(evolutions_of(text))
         return self._selectors[artefact]
 
@@ -102,9 +104,9 @@ class Store:
         """Return a participant's live observations; None without any."""
         o = schema.observations.c
         where = (o.participant == known["id"]) & (o.state == "live")
-        return self._read(db, where, known["artefact"])
+        return self.read(db, where, known["artefact"])
 
-    def _read(self, db: Connection, where: Any, artefact: int) -> Data | None:
+    def read(self, db: Connection, where: Any, artefact: int) -> Data | None:
         """Return the observations that fulfil a condition, in order of time."""
         o = schema.observations.c
         query = select(o.id, o.time, o.content).where(where).order_by(o.id)
@@ -115,10 +117,13 @@ class Store:
         points = Accrued.of(values, self.roles, self.selector(artefact).evolutions)
         return Data([found[place].id for place in points.order], points)
 
-    def last(self, db: Connection, participant: int, before: int | None = None) -> Row | None:
-        """Return the row of a participant's last selection, of one before a time step."""
+    def last(
+        self, db: Connection, participant: int, artefact: int, before: int | None = None
+    ) -> Row | None:
+        """Return the row of a participant's last selection by an artefact, before a time step."""
         s = schema.selections.c
-        query = select(schema.selections).where(s.participant == participant)
+        mine = (s.participant == participant) & (s.artefact == artefact)
+        query = select(schema.selections).where(mine)
         if before is not None:
             query = query.where(s.time_step < before)
         return db.execute(query.order_by(s.number.desc()).limit(1)).mappings().first()
@@ -159,7 +164,7 @@ class Store:
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Return the data from which a selection was made, as they were then."""
         where = schema.observations.c.id.in_(json.loads(row["observations"]))
-        data = self._read(db, where, row["artefact"])
+        data = self.read(db, where, row["artefact"])
         assert data is not None
         return data.until(row["points"])
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 import pandas as pd
@@ -13,14 +13,29 @@ import xarray as xr
 from sqlalchemy import Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.selection import Selection
-from kem_pymc.trial import audit, exporting, intake, migration, rows, schema, serving, updating
+from kem_pymc.trial import (
+    artefacts,
+    audit,
+    exporting,
+    intake,
+    migration,
+    rows,
+    schema,
+    serving,
+    updating,
+)
+from kem_pymc.trial.artefacts import Artefact
 from kem_pymc.trial.intake import Receipt
 from kem_pymc.trial.rows import Roles
 from kem_pymc.trial.serving import Served
 from kem_pymc.trial.store import Store, insert, log, now, participant_row, text_of, versions
+
+if TYPE_CHECKING:
+    from kem_pymc.priors import Priors
 
 
 class Trial:
@@ -149,9 +164,11 @@ class Trial:
         intake.register(self._store, participant)
 
     def participants(self) -> pd.DataFrame:
-        """Return all participants: label, when registered, and whether removed."""
+        """Return all participants: label, when registered, whether removed, and artefact."""
         p = schema.participants.c
-        return self._store.table(select(p.label, p.registered, p.removed).order_by(p.id))
+        return self._store.table(
+            select(p.label, p.registered, p.removed, p.artefact).order_by(p.id)
+        )
 
     def add(
         self,
@@ -319,7 +336,7 @@ class Trial:
             known = participant_row(db, label)
             if known is None:
                 raise InputError(f"Participant {label} isn't registered. Give one who is or was.")
-            row = None if known["removed"] else self._store.last(db, known["id"])
+            row = None if known["removed"] else self._store.last(db, known["id"], known["artefact"])
             return None if row is None else self._store.selection(db, row)
 
     def history(self, participant: str | int) -> pd.DataFrame:
@@ -385,6 +402,132 @@ class Trial:
             point: live observations, with the columns of uploads).
         """
         return exporting.to_datatree(self._store)
+
+    # Artefacts.
+
+    def relearn(
+        self,
+        pilots: Cohort,
+        *,
+        draws: int | None = None,
+        tune: int | None = None,
+        chains: int | None = None,
+        cores: int | None = None,
+        random_seed: int | None = None,
+        shared: Any = None,
+        priors: "Priors | None" = None,
+        folder: str | Path | None = None,
+    ) -> Artefact:
+        """Learn evolutions anew from pilot users and accrued participants.
+
+        The result is a new artefact, which no one uses: see :meth:`move` and :meth:`adopt`. It is
+        written when it is complete. Participants are learned from if they have two time steps, from
+        the observations that are live when learning begins.
+
+        Parameters
+        ----------
+        pilots : Cohort
+            The pilot users from whom the trial's evolutions were learned.
+        draws, tune, chains, cores, random_seed
+            As for :func:`kem_pymc.sample`; by default 300 draws, 300 before them, and 4 chains, as
+            for `kem fit`.
+        shared : optional
+            What users share, as for :func:`kem_pymc.learn_shared`. By default it is chosen by the
+            data, or the terms with which the trial's evolutions were learned.
+        priors : Priors, optional
+            By default those of the trial's evolutions. All else is as it was there.
+        folder : path, optional
+            Folder that draws are written to meanwhile. If one is given that has an unfinished run,
+            that run is continued, with the observations with which it began.
+
+        Returns
+        -------
+        Artefact
+            If it has the content of another one, it is that one.
+
+        Raises
+        ------
+        InputError
+            If `pilots` aren't those of the trial's evolutions, no participant has two time steps,
+            priors or what users share can't be read from the evolutions, a participant was removed
+            meanwhile, or an argument is invalid.
+        SamplingError
+            If a chain failed.
+        KeyboardInterrupt
+            After Ctrl-C; the draws so far stay in the folder.
+
+        Notes
+        -----
+        Evolutions are learned twice more, without either half of the participants, whose next rows
+        they predict. So what is said of predictions is of evolutions that were learned from fewer
+        participants than the new ones. Those before are by the selections that were made from the
+        same rows. Parameters of the family of targets are learned from all.
+        """
+        from kem_pymc.trial import relearning  # it needs PyMC, which takes long to import
+
+        sampler = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
+        sampler |= {"random_seed": random_seed}
+        path = None if folder is None else Path(folder)
+        options = {"shared": shared, "priors": priors, "folder": path}
+        return relearning.relearn(self._store, pilots, sampler, **options)
+
+    def artefacts(self) -> pd.DataFrame:
+        """Return all artefacts, and who uses which.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``artefact`` (its number), ``created``, ``hash``, ``participants`` (how many use
+            it), ``adopted`` (whether those do who register now) and ``about``, in sentences.
+        """
+        return artefacts.artefacts(self._store)
+
+    def artefact(self, number: int) -> Artefact:
+        """Return an artefact, and how it differs from the one that was used when it was learned.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact.
+        """
+        return artefacts.artefact(self._store, number)
+
+    def move(self, artefact: int, participants: Iterable[str | int] | None = None) -> list[str]:
+        """Move participants to another artefact, also back to an earlier one.
+
+        Each artefact has its own sequence of a participant's selections. What it lacks is selected
+        first, from the first time step on, so predictions go on and are those that the participant
+        would have had with this artefact all along. Back at an earlier artefact, they are the same
+        as before to the last bit, unless rows came meanwhile. Selections are never changed.
+
+        Parameters
+        ----------
+        artefact : int
+            Number of an artefact.
+        participants : iterable of labels, optional
+            By default all who take part.
+
+        Returns
+        -------
+        list of str
+            Labels of those who had another artefact.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact, or a participant doesn't take part.
+        """
+        return updating.move(self._store, artefact, participants)
+
+    def adopt(self, artefact: int) -> None:
+        """Give an artefact to participants who register from now on.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact.
+        """
+        artefacts.adopt(self._store, artefact)
 
 
 @contextmanager

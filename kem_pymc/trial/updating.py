@@ -3,11 +3,12 @@
 import json
 import time as clock
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 from scipy.special import logsumexp
-from sqlalchemy import select, update
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from kem_pymc._system.progress import waiting
@@ -17,7 +18,7 @@ from kem_pymc.selection.stored import to_dict
 from kem_pymc.trial import rows, schema
 from kem_pymc.trial.answers import answer
 from kem_pymc.trial.audit import fingerprint
-from kem_pymc.trial.store import Store, insert, log, now, participant_row, versions
+from kem_pymc.trial.store import Data, Store, insert, log, now, participant_row, versions
 
 #: Seconds after which another updater may take a participant on whom one stopped.
 LEASE = 60.0
@@ -117,27 +118,74 @@ def _selected(store: Store, label: str) -> Made:
         return row, False
 
 
+class _Due(NamedTuple):
+    """A selection that is to be made.
+
+    Attributes
+    ----------
+    known : Row
+        The participant.
+    artefact : int
+    number : int
+        Number of the selection among the participant's.
+    data : Data
+    step, points : int
+        Time step, and number of points up to its end.
+    before : Row or None
+        The selection at the time step before.
+    last : bool
+        Whether there is no other one to be made afterwards.
+    """
+
+    known: Row
+    artefact: int
+    number: int
+    data: Data
+    step: int
+    points: int
+    before: Row | None
+    last: bool
+
+
+def _due(store: Store, db: Connection, label: str, artefact: int | None) -> _Due | None:
+    """Return what is to be selected next for a participant; None if there is nothing.
+
+    Each artefact, by default that of the participant, has its own sequence of a participant's
+    selections.
+    """
+    known = participant_row(db, label)
+    if known is None:
+        return None
+    artefact = known["artefact"] if artefact is None else artefact
+    # Before the last selection is looked up, so that whoever comes first has the number.
+    mine = schema.selections.c.participant == known["id"]
+    number = db.execute(select(func.count()).where(mine)).scalar_one()
+    data = store.data(db, known)
+    if data is None:
+        return None
+    last = store.last(db, known["id"], artefact)
+    final = len(data.points.ends) - 1
+    step = 0 if last is None else min(last["time_step"] + 1, final)
+    n = int(data.points.ends[step])
+    if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
+        return None
+    if last is not None and last["time_step"] >= step:
+        last = store.last(db, known["id"], artefact, step)
+    return _Due(known, artefact, number, data, step, n, last, step == final)
+
+
 @schema.lasting
-def _select(store: Store, label: str) -> Made:
+def _select(store: Store, label: str, artefact: int | None = None) -> Made:
     """Select for a participant's next time step, if there is one to do."""
     with schema.reading(store.engine) as db:
-        known = participant_row(db, label)
-        data = None if known is None else store.data(db, known)
-        if known is None or data is None:
+        due = _due(store, db, label, artefact)
+        if due is None:
             return None, False
-        last = store.last(db, known["id"])
-        final = len(data.points.ends) - 1
-        step = 0 if last is None else min(last["time_step"] + 1, final)
-        n = int(data.points.ends[step])
-        if last is not None and last["time_step"] >= final and last["data_hash"] == data.hash(n):
-            return None, False
-        before = last
-        if last is not None and last["time_step"] >= step:
-            before = store.last(db, known["id"], step)
+        known, artefact, number, data, step, n, before, final = due
         previous = None if before is None else store.selection(db, before)
     x, y, given = data.until(n)
     began = clock.perf_counter()
-    found = answer(store.selector(known["artefact"]), x, y, previous, given)
+    found = answer(store.selector(artefact), x, y, previous, given)
     seconds = clock.perf_counter() - began
     stored = to_dict(found.selection)
     row = {
@@ -156,8 +204,8 @@ def _select(store: Store, label: str) -> Made:
                 db,
                 schema.selections,
                 participant=known["id"],
-                artefact=known["artefact"],
-                number=0 if last is None else last["number"] + 1,
+                artefact=artefact,
+                number=number,
                 observations=json.dumps(data.observations[:n]),
                 data_hash=data.hash(n),
                 previous=None if before is None else before["id"],
@@ -171,4 +219,29 @@ def _select(store: Store, label: str) -> Made:
     except (IntegrityError, InputError):
         return None, False  # another updater came first, or the participant was removed
     store.keep(made, found.selection)
-    return {"participant": label, **row}, step < final
+    return {"participant": label, **row}, not final
+
+
+@one_blas_thread()
+def move(store: Store, artefact: int, participants: Iterable[str | int] | None) -> list[str]:
+    """Move participants to an artefact; see :meth:`Trial.move`."""
+    store.selector(artefact)  # there has to be one
+    moved = []
+    for label in _labels(store, participants):
+        # Selections come first, so that whoever is moved has predictions at once; another updater
+        # may make some of them.
+        while _select(store, label, artefact)[1] or _is_due(store, label, artefact):
+            pass
+        with schema.writing(store.engine) as db:
+            known = store.known(db, label, lock=True)
+            if known["artefact"] != artefact:
+                where = schema.participants.c.id == known["id"]
+                db.execute(update(schema.participants).where(where).values(artefact=artefact))
+                log(db, label, "moved", f"From artefact {known['artefact']} to {artefact}.")
+                moved.append(label)
+    return moved
+
+
+def _is_due(store: Store, label: str, artefact: int) -> bool:
+    with schema.reading(store.engine) as db:
+        return _due(store, db, label, artefact) is not None

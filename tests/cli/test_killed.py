@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.cli import folders, job, learning
+from kem_pymc.runs import models
 from kem_pymc.runs.storage import ChainFiles
 from tests.cli.conftest import COLUMNS, fine, refused, run, table
 from tests.cli.test_resume import same_results
@@ -39,7 +40,7 @@ def whole(tmp_path_factory):
     table().to_csv(folder / "trial.csv", index=False)
     command = ("fit", "--data", folder / "trial.csv", *COLUMNS, *MODEL, *SIZE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "CHUNK", 4)
+        patch.setattr(models, "CHUNK", 4)
         fine(*command, "--cores", 1, "--out", folder / "warm")  # everything is compiled now
         file = folder / "phase"
         watch(patch, file)
@@ -96,8 +97,8 @@ def watch(patch, file):
         state["run"] = "compiling"
         enter("compiling")
 
-    before(learning, "ready", compiles)
-    before(learning, "sample", begins)
+    before(models, "ready", compiles)
+    before(models, "sample", begins)
     before(ChainFiles, "add", adds)
     before(learning, "write", lambda *_: enter("writing results"))
     before(job, "remove_run", lambda *_: enter("writing results"))
@@ -132,7 +133,7 @@ def kill_and_resume(number, phase, whole, place: Path, counts):
     place.mkdir()
     own = (*command, "--cores", 1 + number % 2, "--out", place / "r")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "CHUNK", 4)
+        patch.setattr(models, "CHUNK", 4)
         watch(patch, place / "phase")
         # A phase that comes several times, as compiling does, is killed the first time.
         delay = rng.uniform(0, 0.6) * times[phase] / (3 if phase == "compiling" else 1)
@@ -200,7 +201,7 @@ def test_full_disk_other_versions_no_permission_and_a_clock_that_jumps(
     whole, tmp_path, monkeypatch
 ):
     command, expected, _ = whole
-    monkeypatch.setattr(learning, "CHUNK", 4)
+    monkeypatch.setattr(models, "CHUNK", 4)
     place, folder = tmp_path / "place", tmp_path / "place" / "r.run"
     place.mkdir()
     again = ("fit", "--resume", folder, "--cores", 1)

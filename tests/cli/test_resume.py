@@ -9,15 +9,16 @@ import pytest
 import xarray as xr
 
 from kem_pymc import Evolutions
-from kem_pymc.cli import folders, learning
+from kem_pymc.cli import folders
 from kem_pymc.model.step import EvolutionStep
+from kem_pymc.runs import models
 from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
 from tests.runs.runs import in_child, same_draws
 
 
 @pytest.fixture(autouse=True)
 def small_files(monkeypatch):
-    monkeypatch.setattr(learning, "CHUNK", 3)
+    monkeypatch.setattr(models, "CHUNK", 3)
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from kem_pymc import Cohort, Evolutions, KEMSelector
-from kem_pymc.cli.folders import DISAGREE
 from kem_pymc.cli.select import _print_remarks
 from kem_pymc.data.feature_distribution import FeatureDistribution
+from kem_pymc.evolutions.evolutions import DISAGREE
 from kem_pymc.plots.report.gather import Material
 from kem_pymc.selection import online
 from tests.cli.conftest import SMALL, fine, refused, run, table

@@ -1,14 +1,15 @@
 """``kem trial``: its commands do what docs/trial.md says, from rows to a replay."""
 
+import shutil
 import sys
 
 import pandas as pd
 import pytest
 from sqlalchemy import create_engine, text
 
-from kem_pymc.trial import Trial
-from tests.cli.conftest import fine, refused, run
-from tests.trial.conftest import evolutions, learned, rows  # noqa: F401
+from kem_pymc.trial import Trial, relearning
+from tests.cli.conftest import SMALL, fine, fitted, refused, run, table  # noqa: F401
+from tests.trial.conftest import evolutions, insert, learned, other, rows  # noqa: F401
 
 
 @pytest.fixture
@@ -60,6 +61,52 @@ def test_a_trial_from_rows_to_a_replay(db, rows, tmp_path):  # noqa: F811
     result = run("trial", "replay", "--db", db)
     assert result.exit_code == 1
     assert "selection 3, time step 2 was changed" in " ".join(result.stderr.split())
+
+
+def test_participants_are_moved_to_artefacts(db, rows, other, tmp_path):  # noqa: F811
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    fine("trial", "add", tmp_path / "rows.csv", "--db", db, "--register")
+    fine("trial", "update", "--db", db)
+    with Trial.open(db) as trial:
+        insert(trial, other)
+    assert "0 participants. Learned from 8 pilot" in fine("trial", "artefacts", "--db", db)
+    assert "0 gained, 0 lost, 0 changed" in fine("trial", "artefacts", "2", "--db", db)
+    assert "1 participants were moved" in fine("trial", "move", "2", "ann", "--db", db)
+    assert "2 participants were moved" in fine("trial", "move", "2", "--db", db)
+    fine("trial", "adopt", "2", "--db", db)
+    assert "3 participants, and those who register" in fine("trial", "artefacts", "--db", db)
+    assert "From artefact 1 to 2" in fine("trial", "history", "ann", "--db", db)
+    assert "as they were made" in fine("trial", "replay", "--db", db)
+    assert "no artefact 3" in refused(run("trial", "move", "3", "--db", db))
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.integration
+def test_evolutions_are_learned_anew(fitted, tmp_path, monkeypatch):  # noqa: F811
+    results, db = tmp_path / "results", f"sqlite:///{tmp_path}/trial.db"
+    shutil.copytree(fitted, results)
+    fine(
+        *("trial", "init", "--db", db, "--evolutions", results / "evolutions.json"),
+        *("--user", "id", "--time", "week"),
+    )
+    table(users=2, seed=1).to_csv(tmp_path / "rows.csv", index=False)
+    fine("trial", "add", tmp_path / "rows.csv", "--db", db, "--register")
+    fine("trial", "update", "--db", db)
+    command = ("trial", "relearn", results, "--db", db, *SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr(relearning, "differences", interrupted)  # once all draws are there
+        result = run(*command)
+    assert result.exit_code == 130
+    assert "no new artefact" in " ".join(result.output.split())
+    said = fine(*command)
+    assert "Resuming the run" in said
+    assert "Artefact 2: Learned from 3 pilot users and 2 participants (6 rows)." in said
+    assert not (tmp_path / "results.relearn.run").exists()
+    assert "2 participants, and those" in fine("trial", "artefacts", "--db", db)
+    assert "can't be read" in refused(run("trial", "relearn", tmp_path, "--db", db, *SMALL))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Trials in SQLite, and in PostgreSQL if `KEM_TEST_DATABASE` names a database."""
 
+import json
 import os
 from dataclasses import replace
 
@@ -12,9 +13,9 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.population.shared_part import learn_shared
-from kem_pymc.trial import Trial
+from kem_pymc.trial import Trial, schema, store
 from tests.selection.conftest import learned  # noqa: F401
-from tests.selection.pilots import user
+from tests.selection.pilots import pilot_cluster, user
 from tests.selection.test_departure import pilot_users
 
 
@@ -68,3 +69,32 @@ def trial(url, evolutions):
     created = Trial.create(url, evolutions, user="id", time="week")
     yield created
     created.close()
+
+
+@pytest.fixture
+def other(evolutions):
+    """Evolutions in which users start with noise or a wave."""
+    clusters = [
+        pilot_cluster(draw, *cluster)
+        for draw in (0, 1)
+        for cluster in (
+            ("WHITE", "WHITE", 3, 2.0),
+            ("WHITE", "SE0", 5, 0.5),
+            ("SE0", "SE0", 4, 1.0),
+        )
+    ]
+    return replace(evolutions, clusters=tuple(clusters))
+
+
+def insert(trial, evolutions):
+    """Add an artefact that wasn't learned."""
+    with schema.writing(trial._store.engine) as db:
+        return store.insert(
+            db,
+            schema.artefacts,
+            hash=evolutions.content_hash,
+            content=store.text_of(evolutions),
+            versions=store.versions(),
+            created=store.now(),
+            about=json.dumps({"against": 1, "pilots": 8, "participants": 3, "rows": 15}),
+        )

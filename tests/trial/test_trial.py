@@ -296,10 +296,10 @@ def test_a_participant_who_fails_stops_no_one_else(trial, rows, monkeypatch):
     trial.add(rows, register=True)
     whole = updating._select
 
-    def planted(store, label):
+    def planted(store, label, artefact=None):
         if label == "ann":
             raise ValueError("planted")
-        return whole(store, label)
+        return whole(store, label, artefact)
 
     with monkeypatch.context() as patch:
         patch.setattr(updating, "_select", planted)
