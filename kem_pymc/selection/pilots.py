@@ -93,8 +93,8 @@ def calibrate(
         scores = np.concatenate([score(*below_and_at(each, y)) for *_, each, y in found])
         users = np.concatenate([np.full(len(y), u) for u, *_, y in found])
         calibration = Calibration.of(scores, users)
-        found = [(*who, replace(each, calibration=calibration), y) for *who, each, y in found]
-    held_out = tuple(outcome_of(*one) for one in found)
+    served = [(u, s, replace(each, calibration=calibration), y) for u, s, each, y in found]
+    held_out = tuple(outcome_of(*one) for one in served)
     return replace(evolutions, calibration=calibration, held_out=held_out)
 
 

@@ -32,7 +32,7 @@ from kem_pymc.kernels.prose import describe
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.stored import from_dict, to_dict
-from kem_pymc.trial import rows, schema
+from kem_pymc.trial import monitor, rows, schema
 from kem_pymc.trial.answers import answer, answers
 from kem_pymc.trial.rows import Accrued, Fault, Roles, Values
 
@@ -510,7 +510,7 @@ class Trial:
         """
         with schema.writing(self._engine) as db:
             known = self._known(db, participant, lock=True)
-            nothing = dict.fromkeys(("content", "observations", "composition"))
+            nothing = dict.fromkeys(("content", "observations", "composition", "outcome"))
             gone: list[tuple[Table, dict[str, Any]]] = [
                 (schema.selections, {**nothing, "reason": ""}),
                 (schema.predictions, dict.fromkeys(("inputs", "served"))),
@@ -649,7 +649,11 @@ class Trial:
         found = answer(selector, x, y, previous, given)
         seconds = clock.perf_counter() - began
         number = 0 if last is None else last["number"] + 1
-        observations = data.observations[:n]
+        observations, outcome = data.observations[:n], None
+        if before is not None and previous is not None:
+            used = json.loads(before["observations"])
+            known_by_then = (previous, used, data.observations, data.points)
+            outcome = monitor.outcome(known["id"], step, *known_by_then)
         content = json.dumps(to_dict(found.selection))
         row = {
             "time_step": step,
@@ -676,6 +680,7 @@ class Trial:
                         logsumexp([one.score for one in found.selection.considered])
                     ),
                     content=content,
+                    outcome=outcome,
                     hash=_fingerprint(to_dict(found.selection)),
                     versions=_versions(),
                     created=_now(),
@@ -900,6 +905,22 @@ class Trial:
                 if different:
                     return f"In {where}, {different}."
         return None
+
+    def monitor(self) -> monitor.Monitoring:
+        """Compare how well participants are predicted with what pilot users promised.
+
+        It is about those with the evolutions of participants who register now.
+
+        Returns
+        -------
+        Monitoring
+            Tables, alarms and unusual participants; printed, it is sentences.
+        """
+        with schema.reading(self._engine) as db:
+            found = monitor.outcomes(db, self._artefact)
+            same = monitor.same_answers(db, self._artefact)
+        now, promise = datetime.fromisoformat(_now()), self.evolutions.held_out
+        return monitor.monitored(found, promise, self.quarantined(), now, same)
 
     # Tables of the database.
 
