@@ -199,6 +199,14 @@ def replay(db: Database) -> None:
     screen.info("All selections are as they were made.")
 
 
+def monitor(db: Database) -> None:
+    """Compare how well participants are predicted with what pilot users promised; raise alarms."""
+    with opened(db) as trial:
+        found = trial.monitor()
+    for line in found.sentences():
+        (screen.warn if line in found.alarms else screen.info)(line)
+
+
 def serve(
     db: Database,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = (
@@ -264,5 +272,6 @@ COMMANDS = {
     predict: "p3 coming.csv --db sqlite:///trial.db",
     history: "p3 --db sqlite:///trial.db",
     replay: "--db sqlite:///trial.db",
+    monitor: "--db sqlite:///trial.db",
     serve: "--db sqlite:///trial.db --port 8000",
 }

@@ -200,7 +200,7 @@ def outcomes(db: Connection, artefact: int) -> pd.DataFrame:
     rows = pd.DataFrame([json.loads(one.outcome) for one in found], columns=[*Outcome._fields])
     created = pd.to_datetime([one.created for one in found], format="ISO8601", utc=True)
     days = pd.Series(created).dt.tz_localize(None).dt.normalize()
-    week = days - pd.to_timedelta(days.dt.weekday, unit="D")
+    week = days - pd.to_timedelta(days.dt.day_of_week, unit="D")
     return rows.assign(label=[one.label for one in found], week=week)
 
 

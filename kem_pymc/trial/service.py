@@ -27,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe
+from kem_pymc.trial.monitor import Monitoring
 from kem_pymc.trial.rows import legible
 from kem_pymc.trial.trial import MOST_ROWS, SERVED, Trial
 
@@ -40,6 +41,12 @@ DRAWING = threading.Lock()
 
 #: Fewest characters of a token.
 SHORTEST = 16
+
+#: Quantities of the page of calibration, with the heads of columns.
+SHOWN = {
+    **{f"within{level}": f"in {level} % intervals" for level in (50, 80, 95)},
+    **{"log_density": "log density", "probit": "bias in sds", "distance": "distance in sds"},
+}
 
 type Rows = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_ROWS)]
 type Label = Annotated[str, Path(min_length=1, max_length=1000)]
@@ -188,6 +195,11 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
         """Return the page of all participants."""
         return _page("overview.html", rows=_overview(trial), waiting=_records(trial.quarantined()))
 
+    @app.get("/calibration", response_class=HTMLResponse, include_in_schema=False)
+    def calibration() -> str:
+        """Return the page of how well participants are predicted."""
+        return _page("calibration.html", **_calibration(trial.monitor()))
+
     @app.get("/page/{label}", response_class=HTMLResponse, include_in_schema=False)
     def participant(label: Label) -> str:
         """Return the page of a participant."""
@@ -256,6 +268,36 @@ def _participant(trial: Trial, label: str) -> dict[str, Any]:
             drawn = plots.predictions(selection, feature=feature, study=trial.evolutions)
             picture = svg(drawn, title)
     return {"history": history, "picture": picture}
+
+
+def _calibration(found: Monitoring) -> dict[str, Any]:
+    """Return what the page of how well participants are predicted shows."""
+    from matplotlib import rc_context
+
+    from kem_pymc.plots.report.pictures import SETTINGS, svg, table
+    from kem_pymc.plots.scores import coverage
+
+    if not found.participants:
+        return {"lines": found.sentences()}
+    steps = found.by_time_step.assign(time_step=found.by_time_step["time_step"] + 1)
+    weeks = found.by_week.assign(week=found.by_week["week"].dt.strftime("%Y-%m-%d"))
+    with DRAWING, rc_context(SETTINGS):
+        picture = svg(coverage(steps), "Coverage by time step")
+    tables = []
+    for title, rows in {"By time step": steps, "By week of first use": weeks}.items():
+        kind, form = rows.columns[0], "{} ({} to {}); {}"
+        parts = [
+            [f"{v:.0%}" if name.startswith("within") else f"{v:.2f}" for v in numbers]
+            for name, *numbers in rows[["quantity", "value", "low", "high", "promised"]].to_numpy()
+        ]
+        wide = rows.assign(said=[form.format(*one).replace("nan", "-") for one in parts]).pivot(
+            index=[kind, "participants"], columns="quantity", values="said"
+        )
+        wide = wide[[*SHOWN]].rename(columns=SHOWN).reset_index()
+        wide = wide.rename(columns={kind: kind.replace("_", " ")})
+        tables.append(table(wide, f"{title}: value (95 % interval); promised"))
+    said = {"lines": found.sentences(), "alarms": found.alarms}
+    return {**said, "picture": picture, "tables": tables}
 
 
 @cache
