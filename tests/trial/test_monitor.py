@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from fastapi.testclient import TestClient
 from scipy.special import ndtr
 from scipy.stats import permutation_test, ttest_1samp, ttest_ind
 from sqlalchemy import select
@@ -21,7 +22,9 @@ from kem_pymc.selection.scores import outcome_of
 from kem_pymc.trial import Trial, alarms, schema
 from kem_pymc.trial import trial as module
 from kem_pymc.trial.monitor import monitored
+from kem_pymc.trial.service import create_app
 from tests.selection.pilots import user
+from tests.shown import Page
 
 MONDAY = pd.Timestamp("2024-01-01")
 
@@ -204,3 +207,52 @@ def test_alarms_are_raised_once_a_week_is_over(promised, url, monkeypatch):
         promised.add(table[table["week"] == week], register=True)
         promised.update()
         said.append(promised.monitor())
+    assert [len(one.alarms) > 0 for one in said] == [False, False, False, True]
+    weeks = pd.date_range("2024-01-08", periods=3, freq="7D")
+    assert list(said[-1].by_week["week"].unique()) == list(weeks)
+    assert "answers are further from predictions" in str(said[-1])
+    assert "Week of 2024-01-15" in said[-1].alarms[0]
+    result = CliRunner().invoke(app, ["trial", "monitor", "--db", url])
+    assert result.exit_code == 0
+    assert result.stderr.count("Warning") == len(said[-1].alarms)
+    assert "12 participants are compared with 12 pilot users." in result.stdout
+    with TestClient(create_app(promised, [])) as client:
+        page = client.get("/calibration")
+    assert page.status_code == 200
+    shown = Page(page.text)
+    for line in said[-1].sentences():
+        assert line in shown.text
+    cells = [row[:2] for row in shown.tables[0][1:]]
+    # Some of the rows that shifted are in quarantine.
+    steps = said[-1].by_time_step.groupby("time_step")["participants"].first()
+    assert cells == [[str(step + 1), str(count)] for step, count in steps.items()]
+    assert cells[0] == ["2", "12"]
+    assert "<svg" in page.text
+    assert page.text.count('class="warning"') == len(said[-1].alarms)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("change", "constant", "least", "most"),
+    [(None, 0, 0, 0.05), ("noise", 0, 0.4, 1), ("shift", 0, 0.8, 1), (None, 1 / 3, 0, 1)],
+)
+def test_false_alarms_are_rare_and_changes_are_found(change, constant, least, most):
+    """Ten pilot users and thirty participants for ten weeks, with a look at each."""
+    rng = np.random.default_rng(5)
+    trials = 120 if most < 1 else 15
+    alarmed, false, found = [], [], []
+    for _ in range(trials):
+        pilots = outcomes(rng, 10)
+        rows = outcomes(rng, 30, change=change, constant=constant)
+        looks = alarms.looks(rows, pilots)
+        alarmed.append((looks["p"] <= looks["spent"]).any())
+        odd = alarms.unusual(rows, pilots)
+        odd = odd["user"][odd["q"] <= alarms.DISCOVERY]
+        false.append((odd >= 30 * constant).sum() / max(len(odd), 1))
+        found.append((odd < 30 * constant).sum() / max(30 * constant, 1))
+    # The 99 % limit of a binomial share.
+    slack = 2.33 * np.sqrt(0.05 * 0.95 / trials)
+    assert least <= np.mean(alarmed) <= most + slack
+    if change is None:
+        assert np.mean(false) <= alarms.FALSE_DISCOVERIES
+        assert np.mean(found) >= (0.35 if constant else 0)
