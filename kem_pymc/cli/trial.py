@@ -314,6 +314,14 @@ def adopt(artefact: Artefact, db: Database) -> None:
     screen.info(f"Participants who register from now on have artefact {artefact}.")
 
 
+def monitor(db: Database) -> None:
+    """Compare how well participants are predicted with what pilot users promised; raise alarms."""
+    with opened(db) as trial:
+        found = trial.monitor()
+    for line in found.sentences():
+        (screen.warn if line in found.alarms else screen.info)(line)
+
+
 def serve(
     db: Database,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = (
@@ -411,5 +419,6 @@ COMMANDS = {
     artefacts: "--db sqlite:///trial.db",
     move: "2 p3 p4 --db sqlite:///trial.db",
     adopt: "2 --db sqlite:///trial.db",
+    monitor: "--db sqlite:///trial.db",
     serve: "--db sqlite:///trial.db --port 8000",
 }

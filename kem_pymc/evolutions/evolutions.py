@@ -26,7 +26,7 @@ from kem_pymc.evolutions.from_posterior import (
     read_shared,
     study_settings,
 )
-from kem_pymc.gp.calibration import Calibration
+from kem_pymc.gp.calibration import Calibration, Outcome
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -89,6 +89,9 @@ class Evolutions(Displayed):
         other than the time is missing.
     calibration : Calibration, optional
         How far intervals have to reach, from :func:`kem_pymc.calibrate`.
+    held_out : tuple of Outcome
+        How well the next time steps of pilot users were predicted from what was learned without
+        each of them, from :func:`kem_pymc.calibrate`.
 
     Raises
     ------
@@ -114,6 +117,7 @@ class Evolutions(Displayed):
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     distribution: FeatureDistribution | None = None
     calibration: Calibration | None = None
+    held_out: tuple[Outcome, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -465,6 +469,7 @@ class Evolutions(Displayed):
             **({} if self.final is None else {"final": self.final.to_dict()}),
             **({} if self.unshared is None else {"unshared": self.unshared.to_dict()}),
             **({} if self.calibration is None else {"calibration": self.calibration.to_dict()}),
+            **({"held_out": [one._asdict() for one in self.held_out]} if self.held_out else {}),
             "n_draws": self.n_draws,
             "coordinates": {label(c): Coordinates(self.pool, c).names for c in children},
             "clusters": [

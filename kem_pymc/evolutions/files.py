@@ -26,7 +26,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
-from kem_pymc.gp.calibration import FURTHEST, LEVELS, Calibration
+from kem_pymc.gp.calibration import FURTHEST, LEVELS, Calibration, Outcome
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -243,6 +243,28 @@ class _Calibration(_Strict):
         return Calibration(tuple(self.reaches), self.users)
 
 
+class _Outcome(_Strict):
+    user: Annotated[int, Field(ge=0, le=MEMBERS)]
+    time_step: Annotated[int, Field(ge=1, le=MEMBERS)]
+    points: Annotated[int, Field(ge=1, le=MEMBERS)]
+    within50: Annotated[int, Field(ge=0, le=MEMBERS)]
+    within80: Annotated[int, Field(ge=0, le=MEMBERS)]
+    within95: Annotated[int, Field(ge=0, le=MEMBERS)]
+    log_density: Number
+    probit: Number
+    distance: Number
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not self.within50 <= self.within80 <= self.within95 <= self.points:
+            raise ValueError(
+                "has to have no more points in a narrower interval than in a wider one"
+            )
+        if not abs(self.probit) <= self.distance <= FURTHEST * self.points:
+            raise ValueError("has to have a distance between the probit and its largest value")
+        return self
+
+
 class EvolutionsFile(_Study):
     """Content of a file of evolutions, but for its hash."""
 
@@ -255,6 +277,7 @@ class EvolutionsFile(_Study):
     final: "EvolutionsFile | None" = None
     unshared: "EvolutionsFile | None" = None
     calibration: _Calibration | None = None
+    held_out: Annotated[list[_Outcome], Field(max_length=CLUSTERS)] = []
     n_draws: Annotated[int, Field(ge=1, le=DRAWS)]
     coordinates: Annotated[dict[Text, list[Text]], Field(max_length=CANDIDATES)]
     clusters: Annotated[list[_Cluster], Field(min_length=1, max_length=CLUSTERS)]
@@ -342,6 +365,7 @@ class EvolutionsFile(_Study):
             "shared": None if self.shared is None else self.shared.process(pool.dimension),
             "distribution": distribution,
             "calibration": None if self.calibration is None else self.calibration.calibration(),
+            "held_out": tuple(Outcome(**one.model_dump()) for one in self.held_out),
             "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
             "population": {name: tuple(values) for name, values in self.population.items()},
             "priors": self.priors.model_dump(exclude_unset=True),

@@ -16,7 +16,7 @@ targets together, not of each user, of each time step, or further ahead.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
@@ -84,6 +84,39 @@ class Calibration:
             f"95 % intervals of new users, calibrated on {self.users} pilot users, reach {far} "
             "than predictions say"
         )
+
+
+class Outcome(NamedTuple):
+    """How the points of a user's time step compare with what was predicted of them before.
+
+    Sums over the points, so that outcomes can be added. The probit of a point is that of
+    P(Y < y) + P(Y = y) / 2, standard normal if predictions are right and targets continuous.
+
+    Attributes
+    ----------
+    user : int
+        Position of the user, or number of the participant.
+    time_step : int
+        Time step of the points, from 1: nothing is predicted of the first, 0.
+    points : int
+        Number of points.
+    within50, within80, within95 : int
+        Number of points in central intervals, calibrated if predictions are.
+    log_density : float
+        Sum of the log predictive densities, in the target's unit.
+    probit, distance : float
+        Sum of the probits, and of their absolute values.
+    """
+
+    user: int
+    time_step: int
+    points: int
+    within50: int
+    within80: int
+    within95: int
+    log_density: float
+    probit: float
+    distance: float
 
 
 def score(before: np.ndarray, until: np.ndarray) -> np.ndarray:

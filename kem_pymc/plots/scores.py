@@ -95,3 +95,32 @@ def _check(table: pd.DataFrame, time_step: str, value: str, unit: str) -> None:
                 f"Column {column!r} is empty, or contains values that aren't finite numbers. "
                 "Drop or convert these values."
             )
+
+
+def coverage(table: pd.DataFrame) -> Axes:
+    """Draw coverage by time step, with intervals, and what was promised.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As ``by_time_step`` of :class:`kem_pymc.trial.monitor.Monitoring`.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = style.tidy(style.axes_or_new(None, 4.6, 3.2))
+    for level, (colour, marker), aside in zip(
+        (50, 80, 95), style.LINES[:3], (-0.1, 0, 0.1), strict=True
+    ):
+        rows = table[table["quantity"] == f"within{level}"]
+        at, value, low, high, promised = (
+            rows[name].to_numpy() for name in ("time_step", "value", "low", "high", "promised")
+        )
+        ends = np.maximum([value - low, high - value], 0)
+        ax.errorbar(at + aside, value, ends, fmt=marker, color=colour, capsize=2, ms=5)
+        ax.plot(at, promised, "x--", color=colour, lw=1, ms=4)
+        ax.annotate(f"{level} %", (at[-1], promised[-1]), (6, 0), textcoords="offset points")
+    ax.set(xlabel="time step", ylabel="share of answers", ylim=(0, 1.05))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax

@@ -17,7 +17,7 @@ from kem_pymc.gp.calibration import Calibration, score
 from kem_pymc.runs.interruption import noticing_interruption
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.online import points_of, select_online_for_user
-from kem_pymc.selection.scores import below_and_at, points_to_predict
+from kem_pymc.selection.scores import below_and_at, outcome_of, points_to_predict
 from kem_pymc.selection.selection import Selection
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def calibrate(
     Kernels are selected online for every pilot user, from what was learned without that user, and
     the next time step's targets are predicted. How far their intervals have to reach to cover these
     targets is kept with the evolutions (:mod:`kem_pymc.gp.calibration` says what is guaranteed),
-    for ``selection.predict(x, calibrated=True)`` of new users.
+    for ``selection.predict(x, calibrated=True)`` of new users; and so is how well all these targets
+    were predicted, with which a trial compares what comes. Intervals of targets that are 0 or 1
+    aren't calibrated: those that cover 95 % of them would leave out an outcome with a probability
+    of up to a third.
 
     Parameters
     ----------
@@ -58,14 +61,13 @@ def calibrate(
     Returns
     -------
     Evolutions
-        The same evolutions with a calibration.
+        The same evolutions with a calibration, and what they promise (`held_out`).
 
     Raises
     ------
     InputError
-        If `idata` isn't the posterior of an evolution model, there are no two pilot users with two
-        time steps each, or targets are 0 and 1: intervals that cover 95 % of them would leave out
-        an outcome with a probability of up to a third.
+        If `idata` isn't the posterior of an evolution model, or there are no two pilot users with
+        two time steps each.
     KeyboardInterrupt
         After Ctrl-C.
 
@@ -74,26 +76,26 @@ def calibrate(
     The calibration is for the next time step, and for selectors with the default fit, criterion and
     average. It takes about 1000 selections, more of 20 users with more than 50 time steps.
     """
-    cohort, rows = read_cohort(idata), []
-    if cohort.family is not None and cohort.family.name == "binary":
-        raise InputError(
-            "Intervals of targets that are 0 or 1 aren't calibrated. Use their probabilities."
-        )
+    cohort, found = read_cohort(idata), []
     for u, selections in as_if_new(cohort, idata, final, unshared, USERS):
         for step, selection in enumerate(selections):
             coming = points_to_predict(cohort, u, step, "next")
             if coming is not None:
                 x, y, given = coming
-                predicted = selection.predict(x, include_noise=True, **given)
-                found = score(*below_and_at(predicted, y))
-                rows += [(each, u) for each in found]
-    if len({u for _, u in rows}) < 2:
+                found.append((u, step + 1, selection.predict(x, include_noise=True, **given), y))
+    if len({u for u, *_ in found}) < 2:
         raise InputError(
             "Intervals can't be calibrated without two pilot users of two time steps each. "
             "Give more pilot users, or leave intervals as they are."
         )
-    scores, users = np.array(rows).T
-    return replace(evolutions, calibration=Calibration.of(scores, users))
+    calibration = None
+    if cohort.family is None or cohort.family.name != "binary":
+        scores = np.concatenate([score(*below_and_at(each, y)) for *_, each, y in found])
+        users = np.concatenate([np.full(len(y), u) for u, *_, y in found])
+        calibration = Calibration.of(scores, users)
+    served = [(u, s, replace(each, calibration=calibration), y) for u, s, each, y in found]
+    held_out = tuple(outcome_of(*one) for one in served)
+    return replace(evolutions, calibration=calibration, held_out=held_out)
 
 
 def as_if_new(

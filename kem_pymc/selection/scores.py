@@ -5,10 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.gp.calibration import FURTHEST, NORMAL, Outcome, score
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.gp.response import Response
 from kem_pymc.selection.online import Trajectories
@@ -18,6 +20,9 @@ type ScoreTarget = Literal["next", "truth"]
 
 #: Probabilities of the central predictive intervals whose coverage is reported, in per cent.
 LEVELS = (50, 80, 95)
+
+#: Least log density of a point that is kept, in place of infinitely little.
+LEAST = -1e6
 
 
 @checked
@@ -169,6 +174,18 @@ def below_and_at(prediction: Prediction, y: np.ndarray) -> tuple[np.ndarray, np.
     discrete = prediction.family is not None and prediction.family.discrete
     until = prediction.observation.cdf(y)
     return (prediction.observation.cdf(y - 1) if discrete else until), until
+
+
+def outcome_of(user: int, time_step: int, prediction: Prediction, y: np.ndarray) -> Outcome:
+    """Compare targets (m,) of a user's time step with what was predicted of them."""
+    before, until = below_and_at(prediction, y)
+    calibration = prediction.calibration
+    reaches = NORMAL if calibration is None else np.array(calibration.reaches)
+    probit = np.clip(ndtri((before + until) / 2), -FURTHEST, FURTHEST)
+    density = np.maximum(prediction.observation.log_density(y), LEAST)
+    within = (score(before, until)[:, None] <= reaches).sum(axis=0).tolist()
+    sums = (float(values.sum()) for values in (density, probit, np.abs(probit)))
+    return Outcome(user, time_step, len(y), *within, *sums)
 
 
 def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:

@@ -21,6 +21,15 @@ MOST_ROWS = 100_000
 #: Status of rows of participants who aren't registered.
 UNKNOWN = "unknown"
 
+_e = schema.entries.c
+
+#: Entries that wait for a person.
+WAITING = (
+    select(_e.id.label("entry"), _e.label, _e.status, _e.reason, _e.content)
+    .where(_e.status.in_((UNKNOWN, "quarantined")))
+    .order_by(_e.id)
+)
+
 
 class Receipt(NamedTuple):
     """What became of an upload.
@@ -263,7 +272,7 @@ def remove(store: Store, participant: str | int) -> None:
     """Remove the data of a participant."""
     with schema.writing(store.engine) as db:
         known = store.known(db, participant, lock=True)
-        nothing = dict.fromkeys(("content", "observations", "composition"))
+        nothing = dict.fromkeys(("content", "observations", "composition", "outcome"))
         gone: list[tuple[Table, dict[str, Any]]] = [
             (schema.selections, {**nothing, "reason": ""}),
             (schema.predictions, dict.fromkeys(("inputs", "served"))),

@@ -16,10 +16,12 @@ from sqlalchemy import select
 from kem_pymc import plots
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe
-from kem_pymc.plots.report.pictures import SETTINGS, svg
+from kem_pymc.plots.report.pictures import SETTINGS, svg, table
+from kem_pymc.plots.scores import coverage
 from kem_pymc.selection.horizon import spacing
 from kem_pymc.selection.selection import Selection
 from kem_pymc.trial import rows, schema
+from kem_pymc.trial.monitor import Monitoring
 from kem_pymc.trial.serving import SERVED
 from kem_pymc.trial.trial import Trial
 
@@ -31,6 +33,12 @@ SHOWN = 500
 
 #: Number of next time points of which a participant's page has a forecast.
 AHEAD = 3
+
+#: Quantities of the page of calibration, with the heads of columns.
+QUANTITIES = {
+    **{f"within{level}": f"in {level} % intervals" for level in (50, 80, 95)},
+    **{"log_density": "log density", "probit": "bias in sds", "distance": "distance in sds"},
+}
 
 #: What participants are in need of, the most urgent first.
 LIGHTS = ("no answer", "red", "yellow", "waiting for data", "green", "removed")
@@ -117,6 +125,31 @@ def quarantine(trial: Trial, said: str = "", up: str = "") -> str:
         )
         found.append({**row._asdict(), "cells": shown})
     return page("quarantine.html", rows=found, more=max(len(waiting) - SHOWN, 0), said=said, up=up)
+
+
+def calibration(found: Monitoring) -> str:
+    """Return the page of how well participants are predicted."""
+    if not found.participants:
+        return page("calibration.html", lines=found.sentences())
+    steps = found.by_time_step.assign(time_step=found.by_time_step["time_step"] + 1)
+    weeks = found.by_week.assign(week=found.by_week["week"].dt.strftime("%Y-%m-%d"))
+    with DRAWING, rc_context(SETTINGS):
+        picture = svg(coverage(steps), "Coverage by time step")
+    tables = []
+    for title, own in {"By time step": steps, "By week of first use": weeks}.items():
+        kind, form = own.columns[0], "{} ({} to {}); {}"
+        parts = [
+            [f"{v:.0%}" if name.startswith("within") else f"{v:.2f}" for v in numbers]
+            for name, *numbers in own[["quantity", "value", "low", "high", "promised"]].to_numpy()
+        ]
+        wide = own.assign(said=[form.format(*one).replace("nan", "-") for one in parts]).pivot(
+            index=[kind, "participants"], columns="quantity", values="said"
+        )
+        wide = wide[[*QUANTITIES]].rename(columns=QUANTITIES).reset_index()
+        wide = wide.rename(columns={kind: kind.replace("_", " ")})
+        tables.append(table(wide, f"{title}: value (95 % interval); promised"))
+    said = {"lines": found.sentences(), "alarms": found.alarms}
+    return page("calibration.html", **said, picture=picture, tables=tables)
 
 
 def _times(trial: Trial) -> dict[str, np.ndarray]:

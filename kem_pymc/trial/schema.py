@@ -131,6 +131,7 @@ selections = Table(
     Column("severity", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("content", Text),
+    Column("outcome", Text),  # how its last time step compares with what was predicted before
     Column("hash", Text, nullable=False),
     Column("seconds", Float, nullable=False),
     Column("versions", Text, nullable=False),

@@ -217,6 +217,11 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
         """Return the page of all participants, or of some."""
         return pages.overview(trial, label)
 
+    @app.get("/calibration", response_class=HTMLResponse, include_in_schema=False)
+    def calibration() -> str:
+        """Return the page of how well participants are predicted."""
+        return pages.calibration(trial.monitor())
+
     @app.get("/page", response_class=HTMLResponse, include_in_schema=False)
     def participant(label: Annotated[str, Query(max_length=1000)]) -> str:
         """Return the page of a participant."""

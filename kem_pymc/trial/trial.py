@@ -23,6 +23,7 @@ from kem_pymc.trial import (
     exporting,
     intake,
     migration,
+    monitor,
     rows,
     schema,
     serving,
@@ -30,6 +31,7 @@ from kem_pymc.trial import (
 )
 from kem_pymc.trial.artefacts import Artefact
 from kem_pymc.trial.intake import Receipt
+from kem_pymc.trial.monitor import Monitoring
 from kem_pymc.trial.rows import Roles
 from kem_pymc.trial.serving import Served
 from kem_pymc.trial.store import Store, insert, log, now, participant_row, text_of, versions
@@ -233,12 +235,7 @@ class Trial:
 
     def quarantined(self) -> pd.DataFrame:
         """Return the entries that wait for a person: in quarantine, or of unknown participants."""
-        e = schema.entries.c
-        return self._store.table(
-            select(e.id.label("entry"), e.label, e.status, e.reason, e.content)
-            .where(e.status.in_((intake.UNKNOWN, "quarantined")))
-            .order_by(e.id)
-        )
+        return self._store.table(intake.WAITING)
 
     def withdraw(self, participant: str | int, time: Any) -> None:
         """Withdraw a participant's observation at a time. It stays readable, and isn't used.
@@ -402,6 +399,18 @@ class Trial:
             point: live observations, with the columns of uploads).
         """
         return exporting.to_datatree(self._store)
+
+    def monitor(self) -> Monitoring:
+        """Compare how well participants are predicted with what pilot users promised.
+
+        It is about those with the evolutions of participants who register now.
+
+        Returns
+        -------
+        Monitoring
+            Tables, alarms and unusual participants; printed, it is sentences.
+        """
+        return monitor.monitor(self._store)
 
     # Artefacts.
 

@@ -15,7 +15,7 @@ from kem_pymc._system.progress import waiting
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.selection.stored import to_dict
-from kem_pymc.trial import rows, schema
+from kem_pymc.trial import monitor, rows, schema
 from kem_pymc.trial.answers import answer
 from kem_pymc.trial.audit import fingerprint
 from kem_pymc.trial.store import Data, Store, insert, log, now, participant_row, versions
@@ -176,7 +176,12 @@ def _due(store: Store, db: Connection, label: str, artefact: int | None) -> _Due
 
 @schema.lasting
 def _select(store: Store, label: str, artefact: int | None = None) -> Made:
-    """Select for a participant's next time step, if there is one to do."""
+    """Select for a participant's next time step, if there is one to do.
+
+    Without an artefact, it is by that of the participant, and how well the step was predicted
+    before is kept; an artefact that someone is moved to may have been learned from its rows.
+    """
+    compared = artefact is None
     with schema.reading(store.engine) as db:
         due = _due(store, db, label, artefact)
         if due is None:
@@ -187,14 +192,21 @@ def _select(store: Store, label: str, artefact: int | None = None) -> Made:
     began = clock.perf_counter()
     found = answer(store.selector(artefact), x, y, previous, given)
     seconds = clock.perf_counter() - began
-    stored = to_dict(found.selection)
+    stored, outcome, reason = to_dict(found.selection), None, found.reason
+    if compared and before is not None and previous is not None:
+        try:
+            used = json.loads(before["observations"])
+            outcome = monitor.outcome(known["id"], step, previous, used, data)
+        except Exception as error:  # there is an answer all the same
+            said = f"the last prediction can't be compared: {type(error).__name__}: {error}"
+            reason = "; ".join(filter(None, (reason, said)))
     row = {
         "time_step": step,
         "points": n,
         "composition": found.selection.label(),
         "answer": found.name,
         "severity": found.severity,
-        "reason": rows.legible(found.reason),
+        "reason": rows.legible(reason),
         "seconds": seconds,
     }
     try:
@@ -211,6 +223,7 @@ def _select(store: Store, label: str, artefact: int | None = None) -> Made:
                 previous=None if before is None else before["id"],
                 log_evidence=float(logsumexp([one.score for one in found.selection.considered])),
                 content=json.dumps(stored),
+                outcome=outcome,
                 hash=fingerprint(stored),
                 versions=versions(),
                 created=now(),

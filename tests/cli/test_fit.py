@@ -24,7 +24,10 @@ def test_posterior_opens_with_xarray_and_has_a_summary(fitted):
         assert "n_clusters" in idata["sample_stats"]
         ends = {name: xr.open_datatree(fitted / f"{name}.zarr") for name in ("final", "unshared")}
         learned = Evolutions.from_posterior(idata, **ends)
-        assert calibrate(learned, idata, **ends) == Evolutions.load(fitted / "evolutions.json")
+        kept = calibrate(learned, idata, **ends)
+        assert kept == Evolutions.load(fitted / "evolutions.json")
+        # Six points of three users in three time steps each, of which the first isn't predicted.
+        assert [one[:3] for one in kept.held_out] == [(u, t, 2) for u in range(3) for t in (1, 2)]
         assert learned.shared is not None
         assert learned.features == ("sleep", "mood")
         # In units of all that there is to explain.

@@ -1,14 +1,13 @@
 """Selections for targets of a family: likelihoods and predictions are those of the targets."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
-from scipy.stats import multivariate_normal, multivariate_t
+from scipy.stats import multivariate_normal, multivariate_t, norm
 
 import kem_pymc as kem
 from kem_pymc.data.families import Family
@@ -165,9 +164,21 @@ def test_curves_are_drawn_on_the_targets_own_scale(name, learned):
 
 
 def test_targets_that_are_0_or_1_are_not_calibrated(learned, monkeypatch):
-    cohort = SimpleNamespace(family=Family("binary", (), (0.0, 1.0)))
+    """But how well they are predicted is kept: densities are probabilities of what was observed."""
+    x, y, _, scaling = data("binary")
+    family, selector = scaling.family, KEMSelector(replace(learned, scaling=scaling))
+    cohort = kem.Cohort((0, 1), (x, x), (y, y), (np.array([6, 12]),) * 2, ("x",), family=family)
+    made = [selector.select(x[:6], y[:6]), None]
     monkeypatch.setattr(as_if_new, "read_cohort", lambda _: cohort)
-    refused(lambda: kem.calibrate(learned, xr.DataTree()), "0 or 1", "their probabilities")
+    monkeypatch.setattr(as_if_new, "as_if_new", lambda *_: [(0, made), (1, made)])
+    found = kem.calibrate(learned, xr.DataTree())
+    assert found.calibration is None
+    assert [one[:3] for one in found.held_out] == [(0, 1, 6), (1, 1, 6)]
+    p = made[0].predict(x[6:], include_noise=True).mean
+    assert found.held_out[0].log_density == pytest.approx(np.log(np.where(y[6:], p, 1 - p)).sum())
+    # The middle of the probabilities of at most, and less than, what was observed.
+    middle = norm.ppf(np.where(y[6:], 1 - p / 2, (1 - p) / 2))
+    assert found.held_out[0].probit == pytest.approx(middle.sum(), abs=1e-3)
 
 
 def test_an_infinite_sd_of_counts_is_no_error_and_intervals_are_shown(learned):

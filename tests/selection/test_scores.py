@@ -12,12 +12,14 @@ from kem_pymc.data.datasets.simulate import synthetic
 from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.transforms import Transform
+from kem_pymc.gp.calibration import Calibration
 from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.online import select_online
 from kem_pymc.selection.scores import (
+    outcome_of,
     points_to_predict,
     predictive_scores,
     row_of,
@@ -50,6 +52,26 @@ def test_scores_are_in_units_of_scaled_targets(selection):
 def test_with_a_transform_the_unit_is_half_a_range_of_the_target():
     scaling = Scaling(np.zeros(1), np.ones(1), 1.0, 0.5, Transform("log"))
     assert scaling.target_unit == pytest.approx((math.exp(1.5) - math.exp(0.5)) / 2)
+
+
+@pytest.mark.parametrize("reaches", [None, (0.3, 1.1, 4.0)])
+def test_outcomes_are_sums_over_points(selection, reaches):
+    """What lies within quantiles as served, and moments of the normal distribution."""
+    x, y = user(40, seed=5)
+    y[0] = 1e6
+    predicted = selection.predict(x, include_noise=True)
+    served = replace(predicted, calibration=reaches and Calibration(reaches, 9))
+    found = outcome_of(3, 2, served, y)
+    z = (y - predicted.mean) / predicted.sd
+    assert found[:3] == (3, 2, 40)
+    for level, count in zip((50, 80, 95), found[3:6], strict=True):
+        low, high = (served.quantile(0.5 + sign * level / 200) for sign in (-1, 1))
+        assert count == ((low <= y) & (y <= high)).sum()
+    density = np.maximum(norm(predicted.mean, predicted.sd).logpdf(y), -1e6)
+    assert found.log_density == pytest.approx(density.sum())
+    z[0] = 8
+    assert found.probit == pytest.approx(z.sum())
+    assert found.distance == pytest.approx(abs(z).sum())
 
 
 def test_coverage_counts_what_lies_inside(selection):

@@ -221,6 +221,8 @@ def test_who_is_moved_has_what_the_artefact_would_have_said_all_along(
     path = kem.select_online(KEMSelector(other), cohort)["ann"]
     found = trial.selections("ann")
     assert list(found["artefact"]) == [1] * 3 + [number] * 3
+    outcomes = trial._store.table(select(schema.selections.c.outcome).order_by("id"))
+    assert outcomes["outcome"][-3:].isna().all()  # nothing was predicted before it came
     assert list(found["composition"][3:]) == [one.label() for one in path]
     expected = path[-1].predict(at, include_noise=True)
     np.testing.assert_array_equal(trial.predict("ann", at).prediction.mean, expected.mean)
