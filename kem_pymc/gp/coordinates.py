@@ -4,7 +4,6 @@ Coordinates (k + 1,) are, in the pool's order, the logs of the positive hyperpar
 values of the others, then the log of the noise variance.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,11 +93,13 @@ class Coordinates:
 
     def named(self, values: np.ndarray) -> tuple[dict[str, float], float]:
         """Return the hyperparameters' natural values by name, and the noise variance."""
-        natural = {
-            h.name: float(np.exp(v) if h.positive else v)
-            for h, v in zip(self.hyperparameters, values[:-1], strict=True)
-        }
-        return natural, math.exp(values[-1])
+        return self.all_named(values[None])[0]
+
+    def all_named(self, values: np.ndarray) -> list[tuple[dict[str, float], float]]:
+        """Return :meth:`named` of each of several coordinates (S, k + 1)."""
+        natural = np.where(self.positive, np.exp(np.where(self.positive, values, 0.0)), values)
+        names = [h.name for h in self.hyperparameters]
+        return [(dict(zip(names, own, strict=False)), own[-1]) for own in natural.tolist()]
 
     def from_named(self, hyperparameters: Mapping[str, float], noise: float) -> np.ndarray:
         """Return the coordinates of natural values by name; other names are ignored.

@@ -331,7 +331,7 @@ def draw_values(
     low, high = bounds(objective.coordinates, objective.noise_floor)
     values = np.clip(fitted.values + around.scaled(normal), low, high)
     if objective.recorded is None or not own or objective.n_points > MIRRORED:
-        objectives, (heights, _) = [objective] * len(values), objective.evaluate(values)
+        objectives, heights = [objective] * len(values), objective.heights(values)
     else:
         objectives = objective.around(values, objective.sites)
         terms = [sum(o.terms(v)) + o.log_constant for o, v in zip(objectives, values, strict=True)]

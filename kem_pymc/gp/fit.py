@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.laplace import LEAST_CURVATURE, curvature_at
+from kem_pymc.gp.laplace import Laplace, curvature_at
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
 from kem_pymc.gp.objective import Objective
@@ -53,6 +53,8 @@ class Fit:
         Number of evaluations of the likelihood and its gradient.
     converged : bool
         Whether the search converged to an optimum.
+    curvature : ndarray, shape (k + 1, k + 1), optional
+        Minus the Hessian of the objective at the optimum, as far as the search has learned it.
     """
 
     values: np.ndarray
@@ -60,6 +62,7 @@ class Fit:
     log_prior: float
     evaluations: int
     converged: bool
+    curvature: np.ndarray | None = None
 
     @property
     def height(self) -> float:
@@ -72,6 +75,7 @@ def fit(
     starts: Iterable[np.ndarray],
     runs: int | None = None,
     log_noise: float | None = None,
+    least: float = -math.inf,
 ) -> Fit:
     """Maximise log likelihood plus log prior, by BFGS with analytic gradients and bounds.
 
@@ -94,39 +98,68 @@ def fit(
         Number of starts to follow, those with the largest objective; all by default.
     log_noise : float, optional
         Fixed value of the log noise variance. By default it is fitted.
+    least : float
+        Height below which an optimum doesn't matter. A search ends unfinished where it won't be
+        reached.
 
     Returns
     -------
     Fit
         The best optimum found; its noise variance is at least the objective's floor.
     """
-    low, high = bounds(objective.coordinates, objective.noise_floor)
-    if log_noise is not None:
-        low[-1] = high[-1] = log_noise
+    if objective.n_points >= MANY:
+        some = thinned(objective)
+        near = fit(some, starts, runs, log_noise)
+        curvature = expected_curvature(objective, some, near.values)
+        return refined(objective, near.values, curvature, log_noise)
+    low, high = bounds(objective.coordinates, objective.noise_floor, log_noise)
     # np.unique would take as long as a short fit.
     points = np.array(sorted({tuple(p) for p in np.clip(np.array(list(starts)), low, high)}))
     followed = len(points) if runs is None else min(runs, len(points))
-    if objective.n_points < MANY:
-        return Fit(*maximise(objective.problem, points, followed, low, high))
-    few = thinned(objective)
-    near = Fit(*maximise(few.problem, points, followed, low, high))
-    if not objective.is_large:
-        return Fit(*maximise(objective.problem, near.values[None], 1, low, high))
-    return _fit_large(objective, few, near.values, low, high)
+    nothing = np.empty((0, 0))
+    return Fit(*maximise(objective.problem, points, followed, low, high, nothing, least))
+
+
+def refined(
+    objective: Objective, start: np.ndarray, curvature: np.ndarray, log_noise: float | None = None
+) -> Fit:
+    """Follow a start (k + 1,) near an optimum to it, on all points.
+
+    Parameters
+    ----------
+    objective : Objective
+    start : ndarray, shape (k + 1,)
+    curvature : ndarray, shape (k + 1, k + 1)
+        Positive definite guess of the curvature at the optimum.
+    log_noise : float, optional
+        As for :func:`fit`.
+
+    Returns
+    -------
+    Fit
+    """
+    low, high = bounds(objective.coordinates, objective.noise_floor, log_noise)
+    if objective.is_large:
+        return _fit_large(objective, np.clip(start, low, high), curvature, low, high)
+    starts = np.clip(start, low, high)[None]
+    return Fit(*maximise(objective.problem, starts, 1, low, high, curvature, -math.inf))
 
 
 def _fit_large(
-    objective: Objective, few: Objective, start: np.ndarray, low: np.ndarray, high: np.ndarray
+    objective: Objective,
+    start: np.ndarray,
+    curvature: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
 ) -> Fit:
-    """Refine the optimum of a subset on all points, in units based on the subset's curvature."""
-    sd = np.maximum(np.diag(curvature_at(few, start)[2]), LEAST_CURVATURE) ** -0.5
-    sd *= math.sqrt(few.n_points / objective.n_points)
+    """Follow a start near an optimum to it, in units based on the curvature expected there."""
+    sd = np.diag(curvature) ** -0.5
 
     def downhill(steps: np.ndarray) -> tuple[float, np.ndarray]:
         (height,), (gradient,) = objective.evaluate((start + steps * sd)[None])
         return (-height, -gradient * sd) if math.isfinite(height) else (WALL, gradient)
 
-    refined = minimize(
+    found = minimize(
         downhill,
         np.zeros(len(start)),
         jac=True,
@@ -135,9 +168,18 @@ def _fit_large(
         # A tolerance of 0.001 nats is enough for a sum of so many terms.
         options={"maxfun": EVALUATIONS, "ftol": 1e-3 / objective.n_points, "gtol": 1e-2},
     )
-    values = np.clip(start + refined.x * sd, low, high)
+    values = np.clip(start + found.x * sd, low, high)
     likelihood, density = objective.terms(values)
-    return Fit(values, likelihood, density, refined.nfev + 1, bool(refined.success))
+    return Fit(values, likelihood, density, found.nfev + 1, bool(found.success), curvature)
+
+
+def expected_curvature(objective: Objective, few: Objective, near: np.ndarray) -> np.ndarray:
+    """Return the curvature (k + 1, k + 1) of an objective that few of its points imply.
+
+    It is taken to be proportional to the number of points, and made positive definite.
+    """
+    share = objective.n_points / few.n_points
+    return Laplace(share * curvature_at(few, near)[2]).curvature
 
 
 def thinned(objective: Objective) -> Objective:
@@ -157,11 +199,18 @@ def spread_places(n: int) -> np.ndarray:
     return np.sort(np.argsort(np.arange(n) * GOLDEN % 1.0, kind="stable")[:count])
 
 
-def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and upper bounds (k + 1,) of a fit's coordinates."""
+def bounds(
+    coordinates: Coordinates, noise_floor: float, log_noise: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and upper bounds (k + 1,) of a fit's coordinates.
+
+    With a log noise the noise is held there.
+    """
     high = np.where(coordinates.positive, WIDEST_LOG, WIDEST_VALUE)
     low = -high
     low[-1] = math.log(noise_floor)
+    if log_noise is not None:
+        low[-1] = high[-1] = log_noise
     return low, high
 
 

@@ -57,6 +57,11 @@ class Laplace:
         eigenvalues, self.vectors = np.linalg.eigh(curvature)
         self.curvatures = np.maximum(eigenvalues, LEAST_CURVATURE)
 
+    @property
+    def curvature(self) -> np.ndarray:
+        """Curvature (d, d) of the approximation, which is positive definite."""
+        return (self.vectors * self.curvatures) @ self.vectors.T
+
     @cached_property
     def covariance(self) -> np.ndarray:
         """Covariance (d, d)."""

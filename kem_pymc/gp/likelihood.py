@@ -212,6 +212,7 @@ def weighted_gradient(
         Factors of the noise variance; shape (0,) if all are one.
     out : (H + 1,) float64
         Gradient with respect to active entries of `h`, and to the log noise variance (last entry).
+        With shape (0,) none is computed.
     counts : (2,) int64
         Running counts of factorisations and of failures.
 
@@ -239,6 +240,8 @@ def weighted_gradient(
         total -= weights[i] * (0.5 * v[i] * v[i] + math.log(u[i, i]) + HALF_LOG_2PI)
     if not math.isfinite(total):
         return -math.inf
+    if out.shape[0] == 0:
+        return total
     adjoint = np.empty((n, padded(n)))
     reverse_cholesky(u, v, n, weights, adjoint)
     add_kernel_gradient(kernels, layout, active, h, x, adjoint, out)

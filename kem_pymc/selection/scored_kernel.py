@@ -127,7 +127,9 @@ def draws_around(objective: Objective, fitted: Fit, own: bool = True) -> tuple[D
     if len(values) == 1:
         return ()
     return tuple(
-        Draw(*objective.coordinates.named(value), float(weight), there.sites)
-        for value, weight, there in zip(values, weights, objectives, strict=True)
+        Draw(*natural, float(weight), there.sites)
+        for natural, weight, there in zip(
+            objective.coordinates.all_named(values), weights, objectives, strict=True
+        )
         if weight > 0
     )

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kem_pymc.gp.fit import Fit, bounds, fit, thinned
-from kem_pymc.gp.laplace import Laplace, curvature_at
+from kem_pymc.gp.fit import Fit, bounds, expected_curvature, fit, thinned
+from kem_pymc.gp.laplace import Laplace
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import log_prior
 
 #: Number of proposals that are fitted to all points.
 REFINED = 2
@@ -15,12 +16,12 @@ REFINED = 2
 STEPS = 2
 
 
-def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> tuple[Fit, float]:
+def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> Fit:
     """Fit to an evenly spread subset of the points, and correct the fit on all of them.
 
     From the optimum of the subset, up to `STEPS` steps of Newton's method are made on all points,
-    with the curvature of the subset scaled by the ratio of the numbers of points. The log evidence
-    is Laplace's approximation with the same curvature.
+    with the curvature of the subset scaled by the ratio of the numbers of points. A step that leads
+    downhill is halved.
 
     Parameters
     ----------
@@ -35,23 +36,22 @@ def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> 
     -------
     Fit
         Marked as not converged; its log likelihood and log prior are those of all points.
-    float
-        Log evidence.
     """
     few = thinned(objective)
     near = fit(few, starts, runs)
-    values, evaluations = near.values, near.evaluations
-    share = objective.n_points / few.n_points
-    approximation = Laplace(share * curvature_at(few, values)[2])
+    curvature = expected_curvature(objective, few, near.values)
+    covariance = Laplace(curvature).covariance
     low, high = bounds(objective.coordinates, objective.noise_floor)
+    values, evaluations = near.values, near.evaluations
     best, height = values, -np.inf
     for _ in range(STEPS + 1):
         (reached,), (gradient,) = objective.evaluate(values[None])
         evaluations += 1
         if not reached > height:
-            break
+            values = (values + best) / 2
+            continue
         best, height = values, float(reached)
-        values = np.clip(values + approximation.covariance @ gradient, low, high)
-    likelihood, density = objective.terms(best)
-    rough = Fit(best, likelihood, density, evaluations + 1, converged=False)
-    return rough, rough.height + approximation.log_volume
+        values = np.clip(values + covariance @ gradient, low, high)
+    density = log_prior(objective.problem.prior, best, np.zeros(len(best)))
+    likelihood = height - density if height > -np.inf else height
+    return Fit(best, likelihood, density, evaluations, False, curvature)

@@ -19,6 +19,9 @@ from tests.gp.objectives import objective
 CENTRE, SPREAD = np.array([0.5, -2.0, 1.5]), np.array([0.3, 2.0, 1.0])
 WIDE = np.full(3, 20.0)
 
+#: No guess of the curvature, and no least height.
+FREE = np.empty((0, 0)), -math.inf
+
 
 @pytest.fixture
 def quadratic():
@@ -40,7 +43,8 @@ def positive_definite(seed):
 
 def test_a_quadratic_objective_has_its_centre_as_optimum(quadratic):
     starts = np.array([[0.0, 0.0, 0.0], [4.0, 4.0, 4.0], [1.0, -1.0, 0.0]])
-    values, likelihood, height, evaluations, converged = maximise(quadratic, starts, 3, -WIDE, WIDE)
+    found = maximise(quadratic, starts, 3, -WIDE, WIDE, *FREE)
+    values, likelihood, height, evaluations, converged, _ = found
     assert converged
     assert likelihood == 0.0
     assert height == pytest.approx(density(values), abs=1e-12)
@@ -52,7 +56,7 @@ def test_coordinates_stop_at_their_bounds_and_the_others_go_on(quadratic):
     low, high = -WIDE.copy(), WIDE.copy()
     low[0], high[1] = 1.0, -3.0
     start = np.array([[2.0, -6.0, 0.0]])
-    values, _, height, _, converged = maximise(quadratic, start, 1, low, high)
+    values, _, height, _, converged = maximise(quadratic, start, 1, low, high, *FREE)[:5]
     assert converged
     assert values[:2].tolist() == [1.0, -3.0]
     assert height == pytest.approx(density(np.array([1.0, -3.0, 1.5])), abs=2 * ENOUGH)
@@ -69,15 +73,36 @@ def test_a_climb_moves_the_values_that_it_is_given(quadratic):
     assert again == (height, 1, True)  # the evaluation at the start, where there is no slope left
 
 
+def test_a_guess_of_the_curvature_saves_evaluations_and_the_curvature_is_learned(quadratic):
+    start, exact = np.array([[4.0, 4.0, 4.0]]), np.diag(SPREAD**-2.0)
+    _, _, _, used, _, learned = maximise(quadratic, start, 1, -WIDE, WIDE, *FREE)
+    *_, few, converged, kept = maximise(quadratic, start, 1, -WIDE, WIDE, exact, -math.inf)
+    assert converged
+    assert few <= 5 < used
+    np.testing.assert_allclose(kept, exact, rtol=1e-6, atol=1e-6)
+    assert np.linalg.slogdet(learned)[1] == pytest.approx(np.linalg.slogdet(exact)[1], abs=1.0)
+
+
+def test_a_search_ends_where_it_will_not_be_high_enough(quadratic):
+    """Catches a search that goes on, and one that ends although it would be high enough."""
+    start, top = np.array([[15.0, 15.0, 15.0]]), density(CENTRE)
+    for least, reached in ((top + 1e6, False), (top - 1e-3, True)):
+        guess = np.diag(SPREAD**-2.0 + 10.0)
+        values, *_, used, converged, _ = maximise(quadratic, start, 1, -WIDE, WIDE, guess, least)
+        assert converged == reached
+        assert (density(values) > top - 1e-3) == reached
+        assert reached or used <= 2 + search.PATIENCE
+
+
 def test_the_highest_of_several_optima_is_kept():
     """Catches the optimum of the last search instead of the highest one."""
     problem = objective("PER0").problem
     starts = np.random.default_rng(2).normal(size=(6, 4))
     low, high = np.append(-WIDE, -4.0), np.append(WIDE, 20.0)
-    single = [maximise(problem, start[None], 1, low, high) for start in starts]
+    single = [maximise(problem, start[None], 1, low, high, *FREE) for start in starts]
     heights = [likelihood + prior for _, likelihood, prior, *_ in single]
     assert np.ptp(heights) > 1
-    _, likelihood, prior, *_ = maximise(problem, starts, 6, low, high)
+    _, likelihood, prior, *_ = maximise(problem, starts, 6, low, high, *FREE)
     assert likelihood + prior == pytest.approx(max(heights), abs=1e-4)
 
 

@@ -75,3 +75,9 @@ def test_the_callers_arrays_are_copied():
     before = problem.terms(np.zeros(3))
     x[:], y[:] = 7.0, 7.0
     assert problem.terms(np.zeros(3)) == before
+
+
+def test_heights_alone_have_the_same_bits():
+    problem = objective("LIN0 + PER0", prior=True)
+    points = np.vstack([scattered(problem, 4), np.full(len(problem.coordinates), 1e3)])
+    np.testing.assert_array_equal(problem.heights(points), problem.evaluate(points)[0])

@@ -14,6 +14,7 @@ from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection import scorer
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked, study_prior
@@ -63,6 +64,37 @@ def test_values_of_the_last_selection_are_a_start(learned):
     one = KEMSelector(learned, "ml", "bic", runs=1)
     fresh, warm = (one.select(x, y, previous=p).considered[0] for p in ("SE0", last))
     assert warm.evaluations < fresh.evaluations
+
+
+def test_far_compositions_are_left_unfinished_and_all_others_are_as_before(learned, monkeypatch):
+    """Catches an approximate score of a composition that matters, and time spent on others."""
+    others = [pilot_cluster(0, "LIN0", name, 2, 0.3) for name in ("SE0", "WHITE", "PER0 + SE0")]
+    selector = KEMSelector(with_clusters(learned, *others))
+    evaluated = []
+    original = Objective.evaluate
+
+    def counted(objective, points):
+        evaluated.append(len(points))
+        return original(objective, points)
+
+    monkeypatch.setattr(Objective, "evaluate", counted)
+    used, selections = [], []
+    for far in (scorer.FAR, math.inf):
+        monkeypatch.setattr(scorer, "FAR", far)
+        evaluated.clear()
+        selections.append([selector.select(*user(60, s), previous="LIN0") for s in range(3)])
+        fits = sum(row.evaluations for found in selections[-1] for row in found.considered)
+        used.append(fits + sum(evaluated))
+    assert used[0] < 0.85 * used[1]
+    for found, whole in zip(*selections, strict=True):
+        assert found.composition == whole.composition
+        for exact in whole.considered:
+            kept = row(found, str(exact.composition))
+            if exact.score > whole.considered[0].score - 10:
+                assert kept.score == exact.score
+            else:
+                assert kept.weight < 1e-4
+        assert any(c.score != row(whole, str(c.composition)).score for c in found.considered)
 
 
 def test_map_uses_the_studys_priors(learned):

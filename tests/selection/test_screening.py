@@ -9,6 +9,7 @@ from kem_pymc.gp import fit as fit_module
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import fit, thinned
+from kem_pymc.gp.laplace import Laplace
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from kem_pymc.kernels.composition import Composition
@@ -59,7 +60,8 @@ def test_a_rough_fit_is_near_that_of_all_points(monkeypatch, text):
     objective = Objective(where, *user(200), prior)
     starts = [where.from_named(VALUES, 1.0)]
     near = fit(thinned(objective), starts, 1)
-    rough, evidence = rough_fit(objective, starts, 1)
+    rough = rough_fit(objective, starts, 1)
+    evidence = rough.height + Laplace(rough.curvature).log_volume
     exact = fit(objective, starts)
     assert not rough.converged
     terms = rough.log_likelihood, rough.log_prior
@@ -69,4 +71,4 @@ def test_a_rough_fit_is_near_that_of_all_points(monkeypatch, text):
     # Without the factor, every coordinate's share of the volume would be 0.6 larger.
     expected = laplace(objective, exact)[1].value
     assert evidence == pytest.approx(expected, abs=0.4 * len(where))
-    assert near.evaluations < rough.evaluations <= near.evaluations + 4
+    assert near.evaluations < rough.evaluations <= near.evaluations + 3
