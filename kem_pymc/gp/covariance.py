@@ -76,6 +76,13 @@ def cross_covariances(kernels, layout, active, h, x, z):
 
 
 @compiled
+def covariances_and_variances(kernels, layout, active, h, x, z):
+    """Return what :func:`cross_covariances` and :func:`variances` of `x` do, by one call."""
+    cross = cross_covariances(kernels, layout, active, h, x, z)
+    return cross, variances(kernels, layout, active, h, x)
+
+
+@compiled
 def variances(kernels, layout, active, h, x):
     """Return the variances (k, n) of k candidates at points `x` (D, n)."""
     values = np.empty(8)

@@ -5,9 +5,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.covariance import covariance, cross_covariances, variances
+from kem_pymc.gp.covariance import (
+    covariances_and_variances,
+    cross_covariances,
+    variances,
+)
 from kem_pymc.gp.likelihood import as_active
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
@@ -61,6 +64,12 @@ class FixedKernel(NamedTuple):
             kernels(), self.layout, self.active, self.h, _columns(x), _columns(z)
         )
 
+    def parts_and_variances(self, x: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return :meth:`parts` of inputs (n, D) and (m, D), and :meth:`variances` of the former."""
+        return covariances_and_variances(
+            kernels(), self.layout, self.active, self.h, _columns(x), _columns(z)
+        )
+
     def cross(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the covariance (n, m) of inputs (n, D) and (m, D)."""
         return self.parts(x, z).sum(axis=0)
@@ -68,18 +77,6 @@ class FixedKernel(NamedTuple):
     def variances(self, x: np.ndarray) -> np.ndarray:
         """Return the candidates' variances (k, n) at inputs (n, D)."""
         return variances(kernels(), self.layout, self.active, self.h, _columns(x))
-
-    def upper(self, x: np.ndarray) -> np.ndarray:
-        """Return the covariance of inputs (n, D), of which only the upper triangle has a meaning.
-
-        Returns
-        -------
-        ndarray, shape (n, padded(n))
-        """
-        out = np.zeros((len(x), padded(len(x))))
-        columns = _columns(x)
-        covariance(kernels(), self.layout, self.active, self.h, columns, out, np.empty_like(out))
-        return out
 
 
 def _columns(points: np.ndarray) -> np.ndarray:

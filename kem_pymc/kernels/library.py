@@ -6,7 +6,7 @@ make the cost of a call through a pointer negligible.
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -48,9 +48,16 @@ class KernelPointers(NamedTuple):
     gradient: FunctionPointer
 
 
+#: Base kernels for which there was compiled code last, and that code.
+_last: list[Any] = [None, None]
+
+
 def kernels() -> KernelPointers:
     """Return the compiled code of all base kernels registered so far."""
-    return compile_kernels(base_kernels())
+    registered = base_kernels()
+    if registered != _last[0]:  # to look them up by their hashes takes much longer
+        _last[:] = registered, compile_kernels(registered)
+    return _last[1]
 
 
 def _lowered(kernel: BaseKernel, derivatives: bool) -> tuple[Callable, str]:
