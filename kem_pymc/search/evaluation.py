@@ -148,6 +148,8 @@ class Evaluation:
             {**vars(fit), "values": fit.values.tolist(), "part": part, "score": score}
             for fit, part, score in self.modes
         ]
+        for mode in modes:
+            del mode["curvature"]  # which no one needs after the search
         kept = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**kept, "expression": str(self), "modes": modes}
 

@@ -21,7 +21,7 @@ from kem_pymc.selection.scores import LEVELS, outcome_of
 from kem_pymc.selection.selection import Selection
 from kem_pymc.trial import alarms, intake, schema
 from kem_pymc.trial.alarms import DISCOVERY, FALSE_ALARMS, FALSE_DISCOVERIES, Persons
-from kem_pymc.trial.store import Data, Store, now
+from kem_pymc.trial.store import Observations, Store, now
 
 #: Columns of outcomes that tables show, per point, and what they are if predictions are right.
 NOMINAL = {f"within{level}": level / 100 for level in LEVELS}
@@ -141,7 +141,7 @@ def outcome(
     time_step: int,
     before: Selection,
     used: Sequence[int],
-    data: Data,
+    data: Observations,
 ) -> str | None:
     """Compare the points of a time step with what was predicted from an earlier one, as served.
 
@@ -152,8 +152,8 @@ def outcome(
         The last selection at an earlier time step.
     used : sequence of int
         Numbers of the observations that it used.
-    data : Data
-        All the observations.
+    data : Observations
+        All that there are.
 
     Returns
     -------

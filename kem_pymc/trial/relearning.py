@@ -41,7 +41,7 @@ from kem_pymc.selection.pilots import calibrate
 from kem_pymc.selection.scores import points_to_predict
 from kem_pymc.trial import schema
 from kem_pymc.trial.artefacts import Artefact, Comparison, artefact
-from kem_pymc.trial.store import Data, Store, insert, log, now, text_of, versions
+from kem_pymc.trial.store import Observations, Store, insert, log, now, text_of, versions
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -71,7 +71,7 @@ class _Learned(NamedTuple):
 
     cohort: Cohort
     participants: list[Row]
-    data: list[Data]
+    data: list[Observations]
 
     @property
     def observations(self) -> list[list[int]]:
@@ -256,13 +256,13 @@ def _data(store: Store, pilots: Cohort, path: Path) -> _Learned:
     return _Learned(_cohort(pilots, members, data), members, data)
 
 
-def _is_usable(data: Data, pilots: Cohort) -> bool:
+def _is_usable(data: Observations, pilots: Cohort) -> bool:
     """Whether there are enough time steps, and no level of a category that pilot users lack."""
     codes = [pilots.features.index(name) for name in pilots.levels]
     return len(data.points.ends) >= STEPS and bool((data.points.x[:, codes] >= 0).all())
 
 
-def _cohort(pilots: Cohort, members: list[Row], data: list[Data]) -> Cohort:
+def _cohort(pilots: Cohort, members: list[Row], data: list[Observations]) -> Cohort:
     """Return a cohort of pilot users and participants, in this order."""
     points = [one.points for one in data]
     parts: dict[str, Any] = {

@@ -33,7 +33,7 @@ PACKAGES = ("kem-pymc", "numpy", "numba", "scipy")
 
 
 @dataclass(frozen=True)
-class Data:
+class Observations:
     """A participant's observations: their numbers, and their points, in order of time."""
 
     observations: list[int]
@@ -100,13 +100,13 @@ class Store:
             raise InputError(f"Participant {label} {how}. Give one who takes part.")
         return known
 
-    def data(self, db: Connection, known: Row) -> Data | None:
+    def data(self, db: Connection, known: Row) -> Observations | None:
         """Return a participant's live observations; None without any."""
         o = schema.observations.c
         where = (o.participant == known["id"]) & (o.state == "live")
         return self.read(db, where, known["artefact"])
 
-    def read(self, db: Connection, where: Any, artefact: int) -> Data | None:
+    def read(self, db: Connection, where: Any, artefact: int) -> Observations | None:
         """Return the observations that fulfil a condition, in order of time."""
         o = schema.observations.c
         query = select(o.id, o.time, o.content).where(where).order_by(o.id)
@@ -115,7 +115,7 @@ class Store:
             return None
         values = [Values(one.time, *json.loads(one.content)) for one in found]
         points = Accrued.of(values, self.roles, self.selector(artefact).evolutions)
-        return Data([found[place].id for place in points.order], points)
+        return Observations([found[place].id for place in points.order], points)
 
     def last(
         self, db: Connection, participant: int, artefact: int, before: int | None = None

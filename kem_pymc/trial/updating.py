@@ -18,7 +18,7 @@ from kem_pymc.selection.stored import to_dict
 from kem_pymc.trial import monitor, rows, schema
 from kem_pymc.trial.answers import answer
 from kem_pymc.trial.audit import fingerprint
-from kem_pymc.trial.store import Data, Store, insert, log, now, participant_row, versions
+from kem_pymc.trial.store import Observations, Store, insert, log, now, participant_row, versions
 
 #: Seconds after which another updater may take a participant on whom one stopped.
 LEASE = 60.0
@@ -128,7 +128,7 @@ class _Due(NamedTuple):
     artefact : int
     number : int
         Number of the selection among the participant's.
-    data : Data
+    data : Observations
     step, points : int
         Time step, and number of points up to its end.
     before : Row or None
@@ -140,7 +140,7 @@ class _Due(NamedTuple):
     known: Row
     artefact: int
     number: int
-    data: Data
+    data: Observations
     step: int
     points: int
     before: Row | None
