@@ -93,7 +93,13 @@ def folder_of_a_run(folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
 @pytest.mark.usefixtures("few_draws", "registry")
-@pytest.mark.parametrize("document", with_python())
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(name, marks=pytest.mark.slow if "lifelong" in name else ())
+        for name in with_python()
+    ],
+)
 @pytest.mark.newcomer
 def test_python_runs_in_order(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,7 +35,7 @@ def test_ten_commands_lead_to_a_server(tmp_path, monkeypatch):
     (block,) = (
         b
         for b in re.findall(r"```console\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-        if "kem fit" in b
+        if "kem fit --data" in b
     )
     lines = [line.split("#")[0].strip() for line in block.splitlines()]
     assert len(lines) == 10

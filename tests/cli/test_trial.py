@@ -84,7 +84,7 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
-@pytest.mark.integration
+@pytest.mark.slow  # what it calls is tested in tests/trial
 def test_evolutions_are_learned_anew(fitted, tmp_path, monkeypatch):  # noqa: F811
     results, db = tmp_path / "results", f"sqlite:///{tmp_path}/trial.db"
     shutil.copytree(fitted, results)
