@@ -61,7 +61,7 @@ def test_says_what_it_learns_from_and_what_it_learned(fitted):
     assert "whether chains agree" in text
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
     def learned(seed):
         options = ("--seed", seed, "--out", tmp_path / str(seed))

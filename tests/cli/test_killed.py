@@ -151,6 +151,7 @@ def kill_and_resume(number, phase, whole, place: Path, counts):
         assert not (place / "r.run" / "fit.json").exists()
 
 
+@pytest.mark.slow
 def test_killed_a_few_times(whole, tmp_path):
     for number, phase in enumerate(("tuning", "final", "unshared", "writing results")):
         kill_and_resume(number, phase, whole, tmp_path / "place", Counter())

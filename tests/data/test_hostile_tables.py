@@ -270,6 +270,6 @@ def check(read, seeds, folder):
     return counts
 
 
-@pytest.mark.parametrize("read", [from_frame, from_file])
+@pytest.mark.parametrize("read", [from_frame, pytest.param(from_file, marks=pytest.mark.slow)])
 def test_malformed_tables(read, tmp_path):
     assert min(check(read, range(1500), tmp_path).values()) > 100

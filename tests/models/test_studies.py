@@ -100,7 +100,10 @@ def test_there_is_one_template():
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(n, marks=pytest.mark.newcomer) for n in ("synthetic", *EXTENDING)],
+    params=[
+        pytest.param(n, marks=pytest.mark.slow if "kernels" in n else pytest.mark.newcomer)
+        for n in ("synthetic", *EXTENDING)
+    ],
 )
 def worked(request, tmp_path_factory):
     """Folder of a study that was shrunk, learned from, selected with and diagnosed."""

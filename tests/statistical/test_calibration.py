@@ -161,6 +161,7 @@ def test_calibration_of_the_cluster_model_by_weights(figures):
     assert min(values.values()) > LEVEL, values
 
 
+@pytest.mark.slow
 @slow_solve
 def test_calibration_by_weights_notices_a_wrong_likelihood():
     found = cluster_ranks(simulations=400, seed=3, power=3.0)
