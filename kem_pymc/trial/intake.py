@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pandas as pd
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Connection, Table, func, select, update
 from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError
 
@@ -15,8 +15,8 @@ from kem_pymc.trial import rows, schema
 from kem_pymc.trial.rows import Fault, Values
 from kem_pymc.trial.store import Store, insert, log, now, participant_row
 
-#: Largest number of rows of an upload.
-MOST_ROWS = 100_000
+#: Largest number of rows of an upload, and number that is written at a time.
+MOST_ROWS, PART = 100_000, 100
 
 #: Status of rows of participants who aren't registered.
 UNKNOWN = "unknown"
@@ -107,14 +107,22 @@ def add(
     # What is judged is what is kept.
     table = rows.read(content)
     judged = rows.judged(table, store.roles, evolutions)
-    try:
-        return _add(store, table, content, judged, key, own, register)
-    except IntegrityError:  # another process registered a participant, or had the key, first
-        return _add(store, table, content, judged, key, own, register)
+    given, repeated = (store, table, content, judged, key, own, register), True
+    with waiting("Adding rows") as report:
+        while True:
+            try:
+                upload, done = _add_part(*given)
+            except IntegrityError:  # another process registered a participant, or had the key
+                upload, done = _add_part(*given)
+            if done is None:
+                with schema.reading(store.engine) as db:
+                    return Receipt(upload, repeated, _entries(db, upload))
+            repeated = False
+            report(done, len(content))
 
 
 @schema.lasting
-def _add(
+def _add_part(
     store: Store,
     table: pd.DataFrame,
     content: list[str],
@@ -122,23 +130,32 @@ def _add(
     key: str,
     own: str,
     register: bool,
-) -> Receipt:
+) -> tuple[int, int | None]:
+    """Write the next rows of an upload; return its number, and how many rows are written.
+
+    In place of the latter it is None if all rows were written before. So an upload that was stopped
+    is continued when it comes again, and no one waits for long for a large one.
+    """
     with schema.writing(store.engine) as db:
-        before = db.execute(select(schema.uploads).where(schema.uploads.c.key == key))
-        if (one := before.mappings().first()) is not None:
-            if one["hash"] != own:
-                raise InputError(
-                    f"The upload {key!r} came before with other rows. Give another key."
-                )
-            return Receipt(one["id"], True, _entries(db, one["id"]))
-        upload = insert(db, schema.uploads, key=key, hash=own, received=now())
-        with waiting("Adding rows") as report:
-            for row, (text, found) in enumerate(zip(content, judged, strict=True)):
-                label = rows.label_of(table.at[row, store.roles.user])
-                _enter(db, upload, row, label, text, found, register)
-                report(row + 1, len(content))
-        log(db, None, "uploaded", f"Upload {upload}, {len(content)} rows.")
-        return Receipt(upload, False, _entries(db, upload))
+        query = select(schema.uploads).where(schema.uploads.c.key == key).with_for_update()
+        before = db.execute(query).mappings().first()
+        if before is None:
+            upload = insert(db, schema.uploads, key=key, hash=own, received=now())
+        elif before["hash"] == own:
+            upload = before["id"]
+        else:
+            raise InputError(f"The upload {key!r} came before with other rows. Give another key.")
+        mine = schema.entries.c.upload == upload
+        start = db.execute(select(func.count()).where(mine)).scalar_one()
+        if start == len(content):
+            return upload, None
+        end = min(start + PART, len(content))
+        for row in range(start, end):
+            label = rows.label_of(table.at[row, store.roles.user])
+            _enter(db, upload, row, label, content[row], judged[row], register)
+        if end == len(content):
+            log(db, None, "uploaded", f"Upload {upload}, {end} rows.")
+        return upload, end
 
 
 def _enter(

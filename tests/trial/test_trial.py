@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, inspect, select, text
 import kem_pymc as kem
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.stored import from_dict, to_dict
-from kem_pymc.trial import Trial, answers, schema, updating
+from kem_pymc.trial import Trial, answers, intake, schema, updating
 from kem_pymc.trial import rows as rows_of
 from tests.refusals import refused
 
@@ -96,6 +96,28 @@ def test_an_upload_that_comes_again_changes_nothing(trial, rows, url):
     refused(lambda: trial.add(rows.drop(columns="week")), "week is missing")
     refused(lambda: trial.add(rows[:0]), "between 1 and")
     assert dump(url) == before
+
+
+def test_an_upload_that_is_stopped_is_continued(trial, rows, monkeypatch):
+    monkeypatch.setattr(intake, "PART", 4)
+    enter, left = intake._enter, [6]
+
+    def stopping(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        enter(*given)
+
+    with monkeypatch.context() as planted:
+        planted.setattr(intake, "_enter", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            trial.add(rows, key="monday", register=True)
+    assert len(trial._store.table(select(schema.entries.c.id))) == 4  # whole parts only
+    receipt = trial.add(rows, key="monday", register=True)
+    assert not receipt.repeated
+    assert statuses(receipt) == ["accepted"] * 15
+    assert trial.add(rows, key="monday").repeated
+    assert len(trial._store.table(select(schema.observations.c.id))) == 15
 
 
 @pytest.mark.parametrize("dated", [False, True])
