@@ -19,6 +19,7 @@ from tests.selection.pilots import user
 #: Participants, time steps, kills of an updater, cuts of all connections: short, and whole.
 SIZES = [
     pytest.param((5, 4, 3, 2), marks=pytest.mark.faults),
+    pytest.param((200, 10, 50, 20), marks=pytest.mark.slow),
     pytest.param((1000, 10, 50, 20), marks=pytest.mark.slow),
 ]
 
@@ -75,9 +76,12 @@ def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
         start, began = [sys.executable, "-c", UPDATE, url], time.monotonic()
         updaters, done = [subprocess.Popen(start) for _ in range(2)], [0, 0]
         try:
-            for week in range(1, weeks):
-                trial.add(rows[rows["week"] <= week])  # with all rows that came before
+            coming = list(range(1, weeks))
             while (left := total - len(trial.selections())) or done < [kills, cuts]:
+                if coming:  # with some rows that came before
+                    week = coming.pop(0)
+                    again = rows[rows["week"] < week].sample(users // 5, random_state=week)
+                    trial.add(pd.concat([rows[rows["week"] == week], again]))
                 progress = 1 - left / total
                 if done[0] < kills and (done[0] < kills * progress or not left):
                     updaters[0].kill()
