@@ -36,6 +36,9 @@ PATIENCE = 60
 #: Seconds to wait after each loss of the connection, such as a server's restart, before it is lost.
 WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
+#: States by which PostgreSQL says that two transactions wait for each other, and undid one.
+DEADLOCKS = ("40P01", "40001")
+
 tables = MetaData()
 
 
@@ -203,7 +206,7 @@ def connected(url: str) -> Engine:
 
 
 def lasting[**P, T](function: Callable[P, T]) -> Callable[P, T]:
-    """Call a function again if the connection to the database was lost while it ran.
+    """Call a function again if the connection to the database was lost, or there was a deadlock.
 
     The function must be harmless if it is called twice: whether a transaction was committed isn't
     known where the connection is lost at its end.
@@ -216,7 +219,8 @@ def lasting[**P, T](function: Callable[P, T]) -> Callable[P, T]:
                 return function(*args, **options)
             except DBAPIError as error:
                 # Without a statement, there was no connection at all.
-                if not (error.connection_invalidated or error.statement is None):
+                lost = error.connection_invalidated or error.statement is None
+                if not (lost or getattr(error.orig, "sqlstate", None) in DEADLOCKS):
                     raise
                 time.sleep(wait)
         return function(*args, **options)

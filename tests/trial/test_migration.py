@@ -7,6 +7,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 from kem_pymc.trial import Trial, migration, schema
 from tests.refusals import refused
@@ -73,6 +74,32 @@ def failing_after(whole):
         raise ArithmeticError("planted")
 
     return planted
+
+
+def test_deadlocks_and_lost_connections_are_tried_again_and_nothing_else():
+    class Original(Exception):
+        sqlstate = ""
+
+    def calls(state, statement, invalidated):
+        original, made = Original(), []
+        original.sqlstate = state
+
+        @schema.lasting
+        def once_wrong():
+            made.append(1)
+            if len(made) == 1:
+                raise DBAPIError(statement, {}, original, connection_invalidated=invalidated)
+
+        try:
+            once_wrong()
+        except DBAPIError:
+            return None
+        return len(made)
+
+    assert calls("40P01", "UPDATE", False) == 2
+    assert calls("", "UPDATE", True) == 2
+    assert calls("", None, False) == 2
+    assert calls("23505", "UPDATE", False) is None
 
 
 def test_passwords_are_in_no_message():
