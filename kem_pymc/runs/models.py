@@ -52,7 +52,7 @@ def sample(
         Folder of the run, to which draws are written while sampling.
     executor : Executor
     say : callable
-        Function of what is told the user meanwhile.
+        Function that shows a message to the user.
 
     Returns
     -------

@@ -41,7 +41,7 @@ from kem_pymc.selection.pilots import calibrate
 from kem_pymc.selection.scores import points_to_predict
 from kem_pymc.trial import schema
 from kem_pymc.trial.artefacts import Artefact, Comparison, artefact
-from kem_pymc.trial.store import Observations, Store, insert, log, now, text_of, versions
+from kem_pymc.trial.store import Observations, Store, insert_artefact, log
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -92,7 +92,7 @@ def relearn(
     """Learn evolutions anew; see :meth:`kem_pymc.trial.Trial.relearn`.
 
     `sampler` has its arguments of the sampler and ``cores``, of which None is the default, and
-    `say` is told what goes on.
+    `say` shows a message to the user.
     """
     first = store.selector(_first(store)).evolutions
     given = _given_priors(first) if priors is None else priors
@@ -398,14 +398,6 @@ def _keep(
             )
         same = db.execute(select(a.id).where(a.hash == found.content_hash)).scalar()
         if same is None:
-            same = insert(
-                db,
-                schema.artefacts,
-                hash=found.content_hash,
-                content=text_of(found),
-                versions=versions(),
-                created=now(),
-                about=json.dumps(about),
-            )
+            same = insert_artefact(db, found, json.dumps(about))
             log(db, None, "learned", f"Artefact {same}.")
     return artefact(store, same)

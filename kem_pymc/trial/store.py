@@ -187,6 +187,19 @@ def insert(db: Connection, table: Table, **values: Any) -> int:
     return int(number)
 
 
+def insert_artefact(db: Connection, evolutions: Evolutions, about: str | None = None) -> int:
+    """Insert evolutions, with what is known of how they were learned, and return their number."""
+    return insert(
+        db,
+        schema.artefacts,
+        hash=evolutions.content_hash,
+        content=text_of(evolutions),
+        versions=versions(),
+        created=now(),
+        about=about,
+    )
+
+
 def log(db: Connection, label: str | None, kind: str, text: str) -> None:
     """Write an event, of a participant if there is a label."""
     insert(db, schema.events, at=now(), label=label, kind=kind, text=text)

@@ -34,7 +34,7 @@ from kem_pymc.trial.intake import Receipt
 from kem_pymc.trial.monitor import Monitoring
 from kem_pymc.trial.rows import Roles
 from kem_pymc.trial.serving import Served
-from kem_pymc.trial.store import Store, insert, log, now, participant_row, text_of, versions
+from kem_pymc.trial.store import Store, insert, insert_artefact, log, participant_row
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -91,14 +91,7 @@ class Trial:
                     "Open it, or give another database."
                 )
             migration.upgrade(db)
-            artefact = insert(
-                db,
-                schema.artefacts,
-                hash=evolutions.content_hash,
-                content=text_of(evolutions),
-                versions=versions(),
-                created=now(),
-            )
+            artefact = insert_artefact(db, evolutions)
             insert(db, schema.trial, roles=json.dumps(asdict(roles)), artefact=artefact)
             log(db, None, "created", f"Evolutions {evolutions.content_hash[:12]}.")
         return cls(engine)

@@ -157,7 +157,7 @@ def _due(store: Store, db: Connection, label: str, artefact: int | None) -> _Due
     if known is None:
         return None
     artefact = known["artefact"] if artefact is None else artefact
-    # Before the last selection is looked up, so that whoever comes first has the number.
+    # Before the last selection is looked up, so that the updater that is first has the number.
     mine = schema.selections.c.participant == known["id"]
     number = db.execute(select(func.count()).where(mine)).scalar_one()
     data = store.data(db, known)
@@ -241,7 +241,7 @@ def move(store: Store, artefact: int, participants: Iterable[str | int] | None) 
     store.selector(artefact)  # there has to be one
     moved = []
     for label in _labels(store, participants):
-        # Selections come first, so that whoever is moved has predictions at once; another updater
+        # Selections come first, so that there are predictions right after the move; another updater
         # may make some of them.
         while _select(store, label, artefact)[1] or _is_due(store, label, artefact):
             pass

@@ -244,9 +244,9 @@ def test_who_is_moved_has_what_the_artefact_would_have_said_all_along(
     np.testing.assert_array_equal(served.mean, as_twin.mean)
     np.testing.assert_array_equal(served.quantile(0.9), as_twin.quantile(0.9))
     assert trial.replay() is None
-    told = "\n".join(trial.history("ann")["what"])
-    assert told.count("Moved. From artefact") == 4
-    assert f"by artefact {number} from 3 points" in told
+    lines = "\n".join(trial.history("ann")["what"])
+    assert lines.count("Moved. From artefact") == 4
+    assert f"by artefact {number} from 3 points" in lines
     refused(lambda: trial.move(7, ["ann"]), "no artefact 7")
     refused(lambda: trial.move(1, ["zoe"]), "zoe isn't registered")
     twin.close()
