@@ -109,7 +109,7 @@ def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(arguments, running.returncode, out, err)
 
 
-@pytest.mark.parametrize("cores", ["1", "2"])
+@pytest.mark.parametrize("cores", [pytest.param("1", marks=pytest.mark.slow), "2"])
 @pytest.mark.faults
 def test_ctrl_c_leaves_what_was_drawn(study, cores):
     options = ("--draws", "100000", "--tune", "0", "--chains", "2", "--cores", cores)

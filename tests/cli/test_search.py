@@ -65,6 +65,7 @@ def test_a_formula(sales, tmp_path):
     assert "is one with different method" in message
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_formula_found_on_a_cluster(sales, tmp_path, address):
     options = ("--target", "sales", "--method", "evocov", "--features", "year", "--budget", "20")

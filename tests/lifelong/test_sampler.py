@@ -302,13 +302,13 @@ def test_a_sampler_of_another_process_goes_on(tmp_path, database, kind):
 
 @pytest.mark.faults
 def test_studies_that_are_killed_go_on(tmp_path):
-    """At every third write of the storage: before and after it."""
+    """At every seventh moment before or after a write of the storage."""
     counted = Writes()
     with pytest.MonkeyPatch.context() as patch:
         counted.watch(patch)
         (tmp_path / "whole").mkdir()
         whole = run(journal(tmp_path / "whole"), count=5)
-    for moment in range(0, counted.count, 3):
+    for moment in range(0, counted.count, 7):
         folder = tmp_path / str(moment)
         folder.mkdir()
 

@@ -101,7 +101,7 @@ def test_there_is_one_template():
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(n, marks=pytest.mark.slow if "kernels" in n else pytest.mark.newcomer)
+        pytest.param(n, marks=pytest.mark.newcomer if n == "synthetic" else pytest.mark.slow)
         for n in ("synthetic", *EXTENDING)
     ],
 )

@@ -11,7 +11,7 @@ from tests.statistical.calibration import p_value, ranks
 
 pytestmark = pytest.mark.statistical
 
-SIMULATIONS, BINS = 150, 20
+SIMULATIONS, BINS = 100, 20
 
 #: Level of a test of one quantity.
 LEVEL = 1e-3
@@ -52,7 +52,7 @@ def test_calibration_of_importance_sampling(model, figures):
     found = np.empty(truths.shape, dtype=int)
     for i, truth in enumerate(truths):
         products = Products.of(*columns, np.split(targets[i], ends), model.known_noise)
-        weighted = model._sample(products, 1000, rng)
+        weighted = model._sample(products, 250, rng)
         values = np.column_stack([*model.named(weighted.draws).values()])
         below = weighted.weights @ (values < truth)
         found[i] = np.minimum(BINS * below, BINS - 1)

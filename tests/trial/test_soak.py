@@ -1,15 +1,15 @@
 """Updaters that are killed and lose their connections, while others read and rows come in."""
 
+import json
 import os
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import create_engine, func, make_url, select, text
 
 import kem_pymc as kem
 from kem_pymc.selection.kem import KEMSelector
@@ -28,6 +28,24 @@ import sys
 import kem_pymc.trial.updating as updating
 updating.LEASE = 1.0
 updating.update_trial(updating.Store(updating.schema.connected(sys.argv[1])), None, None)
+"""
+
+#: Predicts without a pause for participants, until its input ends, and writes how long each took,
+#: but for the first, which loads compiled code: afterwards it says so.
+READ = """
+import json, random, sys, threading, time
+from kem_pymc.trial import Trial
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+waits, users, week = [], int(sys.argv[2]), float(sys.argv[3])
+with Trial.open(sys.argv[1]) as trial:
+    while not over.is_set():
+        before = time.perf_counter()
+        trial.predict(f"p{random.randrange(users)}", [[week]])
+        waits.append(time.perf_counter() - before)
+        if len(waits) == 1:
+            print("ready", flush=True)
+print(json.dumps(waits[1:]))
 """
 
 
@@ -49,7 +67,7 @@ def cut(url):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
-    """Two processes update, of which one is killed again and again, while this one predicts."""
+    """Two processes update, of which one is killed again and again, while a third predicts."""
     users, weeks, kills, cuts = size
     if url.startswith("postgresql"):
         named = make_url(url).update_query_dict({"application_name": f"kem_{os.getpid()}"})
@@ -59,25 +77,31 @@ def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
         for n in range(users)
     ]
     rows = pd.concat(parts, ignore_index=True)
-    rng, waits, over, total = np.random.default_rng(0), [], threading.Event(), users * weeks
-
-    def read():
-        """Predict without a pause, on a connection that may be cut as well."""
-        while not over.is_set():
-            before = time.perf_counter()
-            trial.predict(f"p{rng.integers(users)}", [[float(weeks)]])
-            waits.append(time.perf_counter() - before)
+    total = users * weeks
 
     with Trial.create(url, evolutions, user="id", time="week") as trial:
         trial.add(rows[rows["week"] == 0], register=True)
         trial.update()
-        reader = threading.Thread(target=read)
-        reader.start()
+        reader = subprocess.Popen(
+            [sys.executable, "-c", READ, url, str(users), str(weeks)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert reader.stdout.readline() == "ready\n"
+        count = select(func.count()).select_from(schema.selections)
+
+        @schema.lasting
+        def made():
+            """Return the number of selections so far."""
+            with schema.reading(trial._store.engine) as db:
+                return db.execute(count).scalar_one()
+
         start, began = [sys.executable, "-c", UPDATE, url], time.monotonic()
         updaters, done = [subprocess.Popen(start) for _ in range(2)], [0, 0]
         try:
             coming = list(range(1, weeks))
-            while (left := total - len(trial.selections())) or done < [kills, cuts]:
+            while (left := total - made()) or done < [kills, cuts]:
                 if coming:  # with some rows that came before
                     week = coming.pop(0)
                     again = rows[rows["week"] < week].sample(users // 5, random_state=week)
@@ -96,10 +120,10 @@ def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
                 assert time.monotonic() - began < 60 + total
                 time.sleep(0.3)
         finally:
-            over.set()
-            reader.join()
+            waits, _ = reader.communicate("")
             for one in updaters:
                 one.kill() if sys.exc_info()[0] else one.wait()
+        assert reader.returncode == 0, "the reader failed"
         found = trial.selections()
         assert len(found) == total
         assert not found.duplicated(["participant", "time_step"]).any()
@@ -114,6 +138,7 @@ def test_killed_and_cut_off_updaters_lose_nothing(url, evolutions, size):
         live = trial._store.table(schema.observations.select())
         assert (live["state"] == "live").sum() == len(live) == total
         assert trial.replay() is None
+    waits = json.loads(waits)
     p50, p99 = np.quantile(waits, [0.5, 0.99])
     sys.stdout.write(
         f"{url.split(':')[0]}: {len(waits)} predictions, half of them within {1000 * p50:.1f} ms, "

@@ -233,6 +233,7 @@ for values in rng.normal(size=(20, len(coordinates))):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_code_from_the_cache_is_the_code_that_was_compiled(tmp_path):
     """To the last bit: a run that was killed goes on in another process."""

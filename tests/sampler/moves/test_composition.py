@@ -156,10 +156,10 @@ def test_half_of_the_noises_take_a_symmetric_step(engine, interpret):
     interpret(composition, component, state=True)
     model = engine.model
     steps = []
-    for seed in range(400):
+    for seed in range(200):
         state = seated(engine, LABELS, {"a": ["LIN0"], "e": ["LIN0"], **OTHERS})
         before, rng = state.log_noise.copy(), Decisions(seed)
         composition.change_composition(model, state, state.assignment[0], False, ODDS, rng)
         steps += [(state.log_noise - before)[state.assignment[0]]]
         assert [s for s in steps[-1:] if s] == pytest.approx([0.5 * z for z in rng.stepped])
-    assert abs(np.count_nonzero(steps) - 200) < 4.5 * 10
+    assert abs(np.count_nonzero(steps) - 100) < 4.5 * np.sqrt(50)

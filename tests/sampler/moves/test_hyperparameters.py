@@ -64,7 +64,7 @@ def test_an_impossible_value_is_rejected_without_a_likelihood(engine, model, wal
 def test_steps_are_of_one_coordinate_or_all_in_units_of_their_priors(engine, model, walk):
     """The scale, the units and the choice don't depend on the values, so steps are symmetric."""
     chosen, jointly = [], 0
-    for seed in range(300):
+    for seed in range(150):
         state = seated(engine, LABELS, COMPOSITIONS, model=model)
         cluster = state.assignment[1]  # 2 values of SE0, 4 of the product, and the noise
         before, rng = copy_state(state), Decisions(seed)
@@ -83,7 +83,7 @@ def test_steps_are_of_one_coordinate_or_all_in_units_of_their_priors(engine, mod
         else:
             np.testing.assert_allclose(step, scale / np.sqrt(7) * units * rng.stepped)
             jointly += 1
-    assert abs(jointly / 300 - 0.3) < 4.5 * np.sqrt(0.21 / 300)
+    assert abs(jointly / 150 - 0.3) < 4.5 * np.sqrt(0.21 / 150)
     counts = np.bincount(chosen, minlength=7)
     assert (abs(counts - counts.mean()) < 4.5 * np.sqrt(counts.mean())).all()
 
