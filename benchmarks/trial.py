@@ -1,8 +1,9 @@
 """Updates and predictions of a running trial, beside the selections that they contain.
 
 Participants of the quickstart's kind, with some points each, get one time step more. Of the update
-it prints the time of a participant, as a multiple of the time of the selection alone; of a
-prediction, once its selection is loaded, the time beside that of the selection's own prediction.
+it prints the time of a participant, as a multiple of the time of the selection alone; so it does of
+conditioning the last selection on a further row without a fit, and predicting; of a prediction,
+once its selection is loaded, the time beside that of the selection's own prediction.
 
     uv run python benchmarks/trial.py [--participants N] [--points N] [--url URL]
 """
@@ -24,6 +25,7 @@ from rich.table import Table
 
 import kem_pymc as kem
 from kem_pymc.trial import Trial
+from kem_pymc.trial.answers import conditioned
 
 
 def learned(seed: int = 0) -> kem.Evolutions:
@@ -63,10 +65,18 @@ def main() -> None:
             began = time.perf_counter()
             made = trial.update()
             updating = time.perf_counter() - began
-            at, alone, served = x[-1:], [], []
+            at, alone, served, further = x[-1:], [], [], []
+            last = rows[rows["user"] == f"p{given.participants - 1}"]
+            y = last[evolutions.target].to_numpy()
+            data = np.vstack([x, x[-1:]]), np.append(y, y[-1])
+            before = trial.selection(f"p{given.participants - 1}")
+            assert before is not None
             for _ in range(50):
                 selection = trial.selection("p0")
                 assert selection is not None
+                began = time.perf_counter()
+                conditioned(before, *data, {}).predict(at, include_noise=True)
+                further.append(time.perf_counter() - began)
                 began = time.perf_counter()
                 selection.predict(at, include_noise=True).quantile(0.9)
                 alone.append(time.perf_counter() - began)
@@ -78,6 +88,8 @@ def main() -> None:
     each, own = 1000 * updating / count, 1000 * made["seconds"].mean()
     table.add_row("selection and check alone", f"{own:.1f}", "")
     table.add_row("update of a participant", f"{each:.1f}", f"{each / own:.2f}")
+    each = 1000 * np.median(further)
+    table.add_row("further row without a fit, and a prediction", f"{each:.1f}", f"{each / own:.2f}")
     own, each = 1000 * np.median(alone), 1000 * np.median(served)
     table.add_row("prediction alone", f"{own:.2f}", "")
     table.add_row("prediction that is recorded", f"{each:.2f}", f"{each / own:.2f}")
