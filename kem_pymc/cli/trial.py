@@ -314,10 +314,16 @@ def adopt(artefact: Artefact, db: Database) -> None:
     screen.info(f"Participants who register from now on have artefact {artefact}.")
 
 
-def monitor(db: Database) -> None:
+def monitor(
+    db: Database,
+    artefact: Annotated[
+        int | None,
+        typer.Option(metavar="ARTEFACT", help="Number; by default that of those who register now."),
+    ] = None,
+) -> None:
     """Compare how well participants are predicted with what pilot users promised; raise alarms."""
     with opened(db) as trial:
-        found = trial.monitor()
+        found = trial.monitor(artefact)
     for line in found.sentences():
         (screen.warn if line in found.alarms else screen.info)(line)
 

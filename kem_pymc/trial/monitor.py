@@ -7,14 +7,14 @@ from what was learned without them (:func:`kem_pymc.calibrate`): this is the pro
 
 import json
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import beta, t
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from kem_pymc.gp.calibration import Outcome
 from kem_pymc.selection.scores import LEVELS, outcome_of
@@ -77,6 +77,8 @@ class Monitoring:
         ``reason`` and ``q``. At most a tenth of them, on average, are there by chance.
     waiting : DataFrame
         Rows of uploads that wait for a person: ``status``, ``reason`` and their number, ``rows``.
+    elsewhere : dict of int to int
+        Numbers of those who take part with other artefacts, which have promises of their own.
     """
 
     participants: int
@@ -87,6 +89,7 @@ class Monitoring:
     alarms: tuple[str, ...]
     unusual: pd.DataFrame
     waiting: pd.DataFrame
+    elsewhere: dict[int, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -125,6 +128,9 @@ class Monitoring:
             chance = f"(at most {100 * FALSE_DISCOVERIES:.0f} % of them by chance)"
             lines.append(f"There {_count(len(self.unusual), 'unusual participant')} {chance}.")
             lines += [f"{one.participant}: {one.reason}." for one in self.unusual.itertuples()]
+        for artefact, number in self.elsewhere.items():
+            have = "participant has" if number == 1 else "participants have"
+            lines.append(f"{number} {have} artefact {artefact}, which is monitored apart.")
         lines.append(
             f"There {_count(int(self.waiting['rows'].sum()), 'row')} that wait for a decision."
         )
@@ -201,13 +207,17 @@ def outcomes(db: Connection, artefact: int) -> pd.DataFrame:
     return rows.assign(label=[one.label for one in found], week=week)
 
 
-def monitor(store: Store) -> Monitoring:
+def monitor(store: Store, artefact: int | None) -> Monitoring:
     """Compare participants with the promise; see :meth:`Trial.monitor`."""
-    artefact = store.artefact
+    artefact = store.artefact if artefact is None else artefact
+    promise, p = store.selector(artefact).evolutions.held_out, schema.participants.c
+    others = select(p.artefact, func.count()).where(p.removed.is_(None), p.artefact != artefact)
     with schema.reading(store.engine) as db:
         found, same = outcomes(db, artefact), same_answers(db, artefact)
-    waiting, promise = store.table(intake.WAITING), store.selector(artefact).evolutions.held_out
-    return monitored(found, promise, waiting, datetime.fromisoformat(now()), same)
+        elsewhere = db.execute(others.group_by(p.artefact).order_by(p.artefact)).all()
+    waiting = store.table(intake.WAITING)
+    compared = monitored(found, promise, waiting, datetime.fromisoformat(now()), same)
+    return replace(compared, elsewhere={number: count for number, count in elsewhere})
 
 
 def monitored(

@@ -218,9 +218,9 @@ def create_app(trial: Trial, tokens: Sequence[str]) -> FastAPI:
         return pages.overview(trial, label)
 
     @app.get("/calibration", response_class=HTMLResponse, include_in_schema=False)
-    def calibration() -> str:
+    def calibration(artefact: int | None = None) -> str:
         """Return the page of how well participants are predicted."""
-        return pages.calibration(trial.monitor())
+        return pages.calibration(trial.monitor(artefact))
 
     @app.get("/page", response_class=HTMLResponse, include_in_schema=False)
     def participant(label: Annotated[str, Query(max_length=1000)]) -> str:

@@ -393,17 +393,26 @@ class Trial:
         """
         return exporting.to_datatree(self._store)
 
-    def monitor(self) -> Monitoring:
+    def monitor(self, artefact: int | None = None) -> Monitoring:
         """Compare how well participants are predicted with what pilot users promised.
 
-        It is about those with the evolutions of participants who register now.
+        Parameters
+        ----------
+        artefact : int, optional
+            Number of the artefact whose selections are compared with what it promises; by default
+            that of participants who register now.
 
         Returns
         -------
         Monitoring
             Tables, alarms and unusual participants; printed, it is sentences.
+
+        Raises
+        ------
+        InputError
+            If there is no such artefact.
         """
-        return monitor.monitor(self._store)
+        return monitor.monitor(self._store, artefact)
 
     # Artefacts.
 

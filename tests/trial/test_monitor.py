@@ -24,6 +24,7 @@ from kem_pymc.trial.monitor import monitored
 from kem_pymc.trial.service import create_app
 from tests.selection.pilots import user
 from tests.shown import Page
+from tests.trial.conftest import insert
 
 MONDAY = pd.Timestamp("2024-01-01")
 
@@ -229,6 +230,17 @@ def test_alarms_are_raised_once_a_week_is_over(promised, url, monkeypatch):
     assert cells[0] == ["2", "12"]
     assert "<svg" in page.text
     assert page.text.count('class="warning"') == len(said[-1].alarms)
+    # Participants keep their artefact, and what it promised, when another one is adopted.
+    number = insert(promised, replace(promised.evolutions, held_out=()))
+    promised.adopt(number)
+    assert "12 participants have artefact 1, which is monitored apart." in str(promised.monitor())
+    assert promised.monitor().participants == 0
+    assert promised.monitor(1).sentences() == said[-1].sentences()
+    result = CliRunner().invoke(app, ["trial", "monitor", "--artefact", "1", "--db", url])
+    assert result.stderr.count("Warning") == len(said[-1].alarms)
+    with TestClient(create_app(promised, [])) as client:
+        assert client.get("/calibration?artefact=1").text == page.text
+        assert client.get("/calibration?artefact=7").status_code == 422
 
 
 @pytest.mark.statistical
