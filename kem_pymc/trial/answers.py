@@ -87,7 +87,7 @@ def answer(selector: KEMSelector, x: np.ndarray, *others: Any) -> Answer:
     for name, way in answers(selector, x, *others).items():
         try:
             found = way()
-            _check(found, x)
+            _check(found)
         except Exception as error:
             if name == "pilots":
                 raise
@@ -112,13 +112,13 @@ class _Refit(PoolSelector):
         return self.selector.scorer.consider([proposal], kept, previous, points)
 
 
-def _check(selection: Selection, x: np.ndarray) -> None:
-    """Check that the selected kernel predicts at the last point.
+def _check(selection: Selection) -> None:
+    """Check that the selected kernel, conditioned on the data, predicts.
 
     Of others and of draws the likelihood is known, which is minus infinity where they can't.
     """
-    function = selection.predict(x[-1:], single=True).function
-    if not (np.isfinite(function.mean).all() and (function.sd >= 0).all()):
+    conditional = selection.conditioned.conditional
+    if not (np.isfinite(conditional.white).all() and (np.diag(conditional.root) > 0).all()):
         raise ArithmeticError("predictions aren't finite")
 
 

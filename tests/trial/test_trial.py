@@ -222,6 +222,28 @@ def test_there_is_always_an_answer(trial, rows, monkeypatch, failures, evolution
     assert ways[failures][1] in "\n".join(trial.history("ann")["what"])
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [("noise", np.nan, "is nan"), ("y", np.nan, "aren't finite")],
+)
+def test_what_cannot_predict_is_no_answer(evolutions, rows, monkeypatch, place, value, said):
+    select = KEMSelector.select
+
+    def broken(self, x, y, previous=None, **given):
+        found = select(self, x, y, previous, **given)
+        if place == "y":
+            return replace(found, y=found.y * value)
+        first = replace(found.considered[0], noise=value)
+        return replace(found, considered=(first, *found.considered[1:]))
+
+    selector, x, y = KEMSelector(evolutions), rows[["week"]][:4].to_numpy(), rows["steps"][:4]
+    previous = selector.select(x, y)
+    monkeypatch.setattr(KEMSelector, "select", broken)
+    found = answers.answer(selector, x, y.to_numpy(), previous)
+    assert found.name == "refitted"
+    assert said in found.reason
+
+
 def test_replay_names_the_first_difference(trial, rows, url, monkeypatch):
     trial.add(rows, register=True)
     trial.update()
