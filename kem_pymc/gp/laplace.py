@@ -75,8 +75,7 @@ class Laplace:
     """
 
     def __init__(self, curvature: np.ndarray) -> None:
-        eigenvalues, self.vectors = np.linalg.eigh(curvature)
-        self.curvatures = np.maximum(eigenvalues, LEAST_CURVATURE)
+        self.curvatures, self.vectors = principal_axes(curvature)
 
     @property
     def curvature(self) -> np.ndarray:
