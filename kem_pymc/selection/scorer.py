@@ -437,9 +437,8 @@ def ranked(rounds: Sequence[Sequence[ScoredKernel]]) -> tuple[ScoredKernel, ...]
     rounds, not within each, so that posterior draws are weighted by the user's data as well.
     """
     rows = [row for rows in rounds for row in rows]
-    if len(rounds) > 1:
-        weights = normalised([row.score for row in rows])
-        rows = [replace(row, weight=float(w)) for row, w in zip(rows, weights, strict=True)]
+    weights = normalised([row.score for row in rows])
+    rows = [replace(row, weight=float(w)) for row, w in zip(rows, weights, strict=True)]
     totals: dict[Composition, float] = {}
     highest: dict[Composition, float] = {}
     for row in rows:
