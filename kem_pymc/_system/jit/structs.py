@@ -33,6 +33,8 @@ from numba.extending import (
     unbox,
 )
 
+from kem_pymc._system.jit.decorators import FunctionPointer
+
 #: Classes whose instances are passed by reference.
 _known: set[type] = set()
 
@@ -72,9 +74,12 @@ def _kind(value: Any, context: Any) -> Any:
     Other types are compared by their places in memory, because hashing them takes long. They are
     kept there by the references that are made of them.
     """
-    if type(value) is np.ndarray:
+    cls = type(value)
+    if cls is np.ndarray:
         return value.dtype, value.ndim, value.flags.num
-    return id(typeof_impl(value, context))
+    if cls is bool:
+        return cls
+    return id(value.type if cls is FunctionPointer else typeof_impl(value, context))
 
 
 def by_reference[T: type](cls: T) -> T:
