@@ -23,16 +23,17 @@ their mirror images third moments too.
 
 import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 from scipy.stats import qmc
 
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.fit import Criterion, Fit, bounds, fit
-from kem_pymc.gp.laplace import LEAST_CURVATURE, Laplace, curvature_at
+from kem_pymc.gp.laplace import LEAST_CURVATURE, Laplace, curvature_at, principal_axes
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.problem import Prior, noise_log_prior
+from kem_pymc.gp.problem import Prior, evaluate, noise_log_prior
 
 #: Distance of the first nodes in scales of the log noise, and the factor from one distance to the
 #: next.
@@ -85,31 +86,26 @@ LARGEST = 1000
 MOST = 3.0
 
 
-class _Node(NamedTuple):
-    """Maximum of likelihood times prior at one log noise, over the other coordinates (k,).
-
-    Height and slope are those of the logarithm of the maximum, as a function of the log noise.
-    """
-
-    log_noise: float
-    height: float
-    slope: float
-    others: np.ndarray
-
-
-class _Ridge:
-    """Most probable values of the other coordinates as a function of the log noise.
+@compiled
+def _ridge(problem, values, height, gradient, curvature):
+    """Return how likelihood times prior behaves near an optimum, as the log noise changes.
 
     Parameters
     ----------
-    objective : Objective
-    values : ndarray, shape (k + 1,)
-        Coordinates of an optimum, near which the function is approximated.
+    problem : Problem
+    values : (k + 1,) float64
+        Coordinates of the optimum.
+    height, gradient, curvature : float, (k + 1,) and (k + 1, k + 1) float64
+        What :func:`~kem_pymc.gp.laplace.curvature_at` returns there.
 
-    Attributes
-    ----------
-    first : _Node
-        Node at the log noise of the optimum.
+    Returns
+    -------
+    inverse : (k, k) float64
+        Covariance of the other coordinates, by Laplace's approximation.
+    direction : (k,) float64
+        Change of their most probable values with the log noise.
+    scale : float
+        Distance over which the integrand falls by about one nat: the sd, or 1 / slope at a floor.
     log_integral : float
         Log of the integral of likelihood times prior over the other coordinates, at the optimum's
         log noise and relative to the height there. Computed by Laplace's approximation, corrected
@@ -117,72 +113,180 @@ class _Ridge:
     bend : float
         Slope of `log_integral` in the log noise.
     """
+    k = values.shape[0] - 1
+    curvatures, vectors = principal_axes(curvature[:k, :k])
+    inverse, direction = np.zeros((k, k)), np.zeros(k)
+    width, log_integral, bend = curvature[k, k], 0.0, 0.0
+    for i in range(k):
+        log_integral += HALF_LOG_2PI - 0.5 * math.log(curvatures[i])
+        for a in range(k):
+            for b in range(k):
+                inverse[a, b] += vectors[a, i] * vectors[b, i] / curvatures[i]
+    for a in range(k):
+        direction[a] = -(inverse[a] * curvature[:k, k]).sum()
+        width += curvature[k, a] * direction[a]
+    scale = 1 / math.hypot(math.sqrt(max(width, LEAST_CURVATURE)), gradient[k])
+    there, slopes = values.copy(), np.empty(k + 1)
+    for i in range(k):
+        total, turned = 4.0, 0.0
+        for sign in (1.0, -1.0):
+            there[:k] = values[:k] + sign * AXIS_NODE / math.sqrt(curvatures[i]) * vectors[:, i]
+            likelihood, density = evaluate(problem, there, slopes)
+            excess = likelihood + density - height + AXIS_NODE**2 / 2
+            rise = math.exp(min(excess, MAX_EXCESS_NATS))
+            total += rise
+            turn = slopes[k] - gradient[k]
+            turned += rise * (turn + ((slopes[:k] - gradient[:k]) * direction).sum())
+        log_integral += math.log(total / 6)
+        bend += turned / total
+    return inverse, direction, scale, log_integral, bend
 
-    def __init__(self, objective: Objective, values: np.ndarray) -> None:
-        self.objective = objective
-        k = len(values) - 1
-        height, gradient, curvature = curvature_at(objective, values)
-        others = Laplace(curvature[:k, :k])
-        self.inverse = others.covariance
-        self.direction = -self.inverse @ curvature[:k, k]
-        width = max(curvature[k, k] + curvature[k, :k] @ self.direction, LEAST_CURVATURE)
-        #: Distance over which the integrand falls by about one nat: the sd, or 1 / slope at a
-        #: floor.
-        self.scale = 1 / math.hypot(math.sqrt(width), gradient[k])
-        self.first = self._corrected(values, height, gradient)[0]
-        self.log_integral = others.log_volume
-        self.bend = 0.0
-        if k:
-            away = np.zeros((2 * k, k + 1))
-            away[:, :k] = others.scaled(AXIS_NODE * np.vstack([np.eye(k), -np.eye(k)]))
-            heights, slopes = objective.evaluate(values + away)
-            rises = np.exp(np.minimum(heights - height + AXIS_NODE**2 / 2, MAX_EXCESS_NATS))
-            totals = 4 + rises[:k] + rises[k:]
-            self.log_integral += float(np.log(totals / 6).sum())
-            turns = (slopes - gradient) @ np.append(self.direction, 1.0)
-            self.bend = float((rises / np.tile(totals, 2)) @ turns)
 
-    def node(self, others: np.ndarray, log_noise: float) -> _Node:
-        """Return the node at a log noise, by Newton's method started at other coordinates (k,)."""
-        best = _Node(log_noise, -math.inf, 0.0, others)
-        for _ in range(3):
-            values = np.append(others, log_noise)
-            (height,), (gradient,) = self.objective.evaluate(values[None])
-            if height <= best.height:
-                break  # the curvature at the first optimum is too inaccurate here
-            predicted, gain = self._corrected(values, height, gradient)
-            if gain < MIN_GAIN_NATS:
-                return predicted
-            best, others = _Node(log_noise, height, predicted.slope, others), predicted.others
-        return best
+@compiled
+def _at_one_noise(problem, values, height, gradient, curvature):
+    """Return the log of the integral over the coordinates but the log noise; see `_ridge`."""
+    inverse, direction, _, log_integral, _ = _ridge(problem, values, height, gradient, curvature)
+    gain, _ = _corrected(inverse, direction, values.copy(), gradient)
+    return height + gain + log_integral
 
-    def _corrected(
-        self, values: np.ndarray, height: float, gradient: np.ndarray
-    ) -> tuple[_Node, float]:
-        """Return the node that one step of Newton's method predicts, and the predicted gain."""
-        move = self.inverse @ gradient[:-1]
-        gain = 0.5 * float(gradient[:-1] @ move)
-        slope = float(gradient[-1] + self.direction @ gradient[:-1])
-        return _Node(float(values[-1]), float(height) + gain, slope, values[:-1] + move), gain
 
-    def nodes(self, floor: float) -> list[_Node]:
-        """Return nodes ordered by log noise, over the range where the integrand matters."""
-        return [*self._side(-1.0, floor)[::-1], self.first, *self._side(1.0, math.inf)]
+@compiled
+def _corrected(inverse, direction, values, gradient):
+    """Move `values` (k + 1,) by a step of Newton's method over the coordinates but the log noise.
 
-    def _side(self, sign: float, end: float) -> list[_Node]:
-        nodes: list[_Node] = []
-        last, length = self.first, SPACING * self.scale
-        lowest = last.height - MAX_DROP_NATS
-        while len(nodes) < MAX_NODES and last.height > lowest and last.log_noise != end:
-            place = last.log_noise + sign * length
-            place = max(place, end) if sign < 0 else place
-            last = self.node(last.others + self.direction * (place - last.log_noise), place)
-            if not math.isfinite(last.height):
-                break
-            nodes.append(last)
-            lowest = max(lowest, last.height - MAX_DROP_NATS)
-            length *= GROWTH
-        return nodes
+    Returns
+    -------
+    gain, slope : float
+        Gain that the step predicts, and slope of the logarithm of the maximum in the log noise.
+    """
+    k = direction.shape[0]
+    gain = 0.0
+    for a in range(k):
+        move = (inverse[a] * gradient[:k]).sum()
+        gain += 0.5 * gradient[a] * move
+        values[a] += move
+    return gain, gradient[k] + (direction * gradient[:k]).sum()
+
+
+@compiled
+def _node(problem, inverse, direction, values):
+    """Move `values` (k + 1,) to the maximum over the coordinates but the last, the log noise.
+
+    Returns
+    -------
+    height, slope : float
+        Logarithm of the maximum and its slope in the log noise; minus infinity, and zero, where the
+        objective isn't finite.
+    """
+    height, slope = -math.inf, 0.0
+    there, gradient = values.copy(), np.empty(values.shape[0])
+    for _ in range(3):
+        likelihood, density = evaluate(problem, there, gradient)
+        if likelihood + density <= height:
+            break  # the curvature at the first optimum is too inaccurate here
+        height = likelihood + density
+        values[:] = there
+        gain, slope = _corrected(inverse, direction, there, gradient)
+        if gain < MIN_GAIN_NATS:
+            values[:] = there
+            return height + gain, slope
+    return height, slope
+
+
+@compiled
+def _side(problem, inverse, direction, length, end, points, heights, slopes, sign):
+    """Write nodes after the first, which is in the middle of the arrays, on one side of it.
+
+    Parameters
+    ----------
+    inverse, direction
+        As :func:`_ridge` returns them.
+    length : float
+        Distance of the next node.
+    end : float
+        Log noise of the last node, at most.
+    points, heights, slopes : (2 `MAX_NODES` + 1, k + 1), (2 `MAX_NODES` + 1,) float64
+        Coordinates of the nodes, in the order of the log noise; logarithms of the maxima over the
+        other coordinates, and their slopes in the log noise.
+    sign : int
+        1 for larger log noises, -1 for smaller ones.
+
+    Returns
+    -------
+    int
+        Place of the last node in the arrays.
+    """
+    k = direction.shape[0]
+    last = MAX_NODES
+    lowest = heights[last] - MAX_DROP_NATS
+    for _ in range(MAX_NODES):
+        if not heights[last] > lowest or points[last, k] == end:
+            break
+        place = points[last, k] + sign * length
+        place = max(place, end) if sign < 0 else place
+        there = points[last + sign]
+        there[:k] = points[last, :k] + direction * (place - points[last, k])
+        there[k] = place
+        height, slope = _node(problem, inverse, direction, there)
+        if not math.isfinite(height):
+            break
+        last += sign
+        heights[last], slopes[last] = height, slope
+        lowest = max(lowest, height - MAX_DROP_NATS)
+        length *= GROWTH
+    return last
+
+
+@compiled
+def _evidence(problem, values, height, gradient, curvature, floor, below):
+    """Return the log evidence around an optimum, and what may have to be added to it.
+
+    Parameters
+    ----------
+    problem, values, height, gradient, curvature
+        As for :func:`_ridge`.
+    floor : float
+        Log of the noise floor.
+    below : float
+        Log of the prior's mass below the floor, relative to its density there.
+
+    Returns
+    -------
+    evidence : float
+    highest : (k + 1,) float64
+        The highest node.
+    climb : float
+        How many nats it is higher than the optimum.
+    lowest : (k + 1,) float64
+        The node with the smallest log noise.
+    missing : bool
+        Whether there is no node at the floor although the mass below it counts: it isn't included.
+    """
+    k = values.shape[0] - 1
+    inverse, direction, scale, log_integral, bend = _ridge(
+        problem, values, height, gradient, curvature
+    )
+    points, first = np.empty((2 * MAX_NODES + 1, k + 1)), MAX_NODES
+    heights, slopes = np.empty(2 * MAX_NODES + 1), np.empty(2 * MAX_NODES + 1)
+    points[first] = values
+    gain, slopes[first] = _corrected(inverse, direction, points[first], gradient)
+    heights[first] = height + gain
+    # The search of a side needs the first node and what it has written itself.
+    given = problem, inverse, direction, SPACING * scale
+    low = _side(*given, floor, points, heights, slopes, -1)
+    high = _side(*given, math.inf, points, heights, slopes, 1) + 1
+    highest = low + np.argmax(heights[low:high])
+    climb = heights[highest] - heights[first]
+    places = points[low:high, k].copy()
+    offsets = log_integral + bend * (places - places[first - low])
+    totals = heights[low:high] + offsets
+    evidence = _log_integral(places, totals, slopes[low:high] + bend)
+    missing = False
+    if places[0] <= floor:
+        evidence = np.logaddexp(evidence, below + totals[0])
+    else:
+        missing = below > math.log(MIN_MASS_RATIO * scale)
+    return evidence, points[highest].copy(), climb, points[low].copy(), missing
 
 
 def laplace(objective: Objective, fitted: Fit) -> tuple[Fit, Criterion]:
@@ -214,75 +318,66 @@ def laplace(objective: Objective, fitted: Fit) -> tuple[Fit, Criterion]:
     """
     if not math.isfinite(fitted.height):
         return fitted, Criterion(-math.inf, -math.inf)
-    ridge = _Ridge(objective, fitted.values)
-    nodes = ridge.nodes(math.log(objective.noise_floor))
-    highest = max(nodes, key=lambda node: node.height)
-    if highest.height > ridge.first.height + MIN_CLIMB_NATS:
-        higher = fit(objective, [np.append(highest.others, highest.log_noise)])
+    floor = math.log(objective.noise_floor)
+    below = _below(objective.problem.prior, floor)
+    local = curvature_at(objective, fitted.values)
+    evidence, highest, climb, lowest, missing = objective.compute(
+        _evidence, fitted.values, *local, floor, below
+    )
+    if climb > MIN_CLIMB_NATS:
+        higher = fit(objective, [highest])
         if higher.height > fitted.height + MIN_CLIMB_NATS:
             return laplace(objective, higher)
-    evidence = _log_evidence(objective, ridge, nodes)
+    if missing:
+        held = fit(objective, [np.append(lowest[:-1], floor)], log_noise=floor).values
+        at_floor = objective.compute(_at_one_noise, held, *curvature_at(objective, held))
+        evidence = float(np.logaddexp(evidence, below + at_floor))
     return fitted, Criterion(evidence, evidence)
 
 
-def _log_evidence(objective: Objective, ridge: _Ridge, nodes: list[_Node]) -> float:
-    floor = math.log(objective.noise_floor)
-    places = np.array([node.log_noise for node in nodes])
-    offsets = ridge.log_integral + ridge.bend * (places - ridge.first.log_noise)
-    heights = np.array([node.height for node in nodes]) + offsets
-    slopes = np.array([node.slope for node in nodes]) + ridge.bend
-    above = _log_integral(places, heights, slopes)
-    mass, density = _below(objective.problem.prior, floor)
-    if places[0] <= floor:
-        at_floor = heights[0]
-    elif mass - density > math.log(MIN_MASS_RATIO * ridge.scale):
-        held = fit(objective, [np.append(nodes[0].others, floor)], log_noise=floor)
-        there = _Ridge(objective, held.values)
-        at_floor = there.first.height + there.log_integral
-    else:
-        return above
-    return float(np.logaddexp(above, mass - density + at_floor))
-
-
-def _log_integral(places: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> float:
+@compiled
+def _log_integral(places, heights, slopes):
     """Return the log of the integral of exp of a monotone cubic, given heights and slopes (m,).
 
     After the last place the integrand falls exponentially.
     """
-    lengths, rises = np.diff(places), np.diff(heights)
-    # The optimum is a node, so the integrand is monotone between neighbouring nodes.
-    steepest = MAX_SLOPE_RATIO * rises
-    low, high = np.minimum(0.0, steepest), np.maximum(0.0, steepest)
-    first, second = (np.clip(lengths * s, low, high) for s in (slopes[:-1], slopes[1:]))
-    t = (_WHERE[:, None] + 1) / 2
-    cubic = heights[:-1] * (1 + 2 * t) * (1 - t) ** 2 + heights[1:] * t**2 * (3 - 2 * t)
-    cubic += first * t * (1 - t) ** 2 - second * t**2 * (1 - t)
-    terms = cubic + np.log(lengths * _WEIGHTS[:, None] / 2)
-    tail = heights[-1] - math.log(-slopes[-1]) if slopes[-1] < 0 else -math.inf
-    return _log_sum(np.append(terms, tail))
+    last = places.shape[0] - 1
+    terms = np.empty(last * _WHERE.shape[0] + 1)
+    for i in range(last):
+        length, rise = places[i + 1] - places[i], heights[i + 1] - heights[i]
+        # The optimum is a node, so the integrand is monotone between neighbouring nodes.
+        low, high = min(0.0, MAX_SLOPE_RATIO * rise), max(0.0, MAX_SLOPE_RATIO * rise)
+        first = min(max(length * slopes[i], low), high)
+        second = min(max(length * slopes[i + 1], low), high)
+        for j in range(_WHERE.shape[0]):
+            t = (_WHERE[j] + 1) / 2
+            cubic = heights[i] * (1 + 2 * t) * (1 - t) ** 2 + heights[i + 1] * t**2 * (3 - 2 * t)
+            cubic += first * t * (1 - t) ** 2 - second * t**2 * (1 - t)
+            terms[i * _WHERE.shape[0] + j] = cubic + math.log(length * _WEIGHTS[j] / 2)
+    terms[-1] = heights[last] - math.log(-slopes[last]) if slopes[last] < 0 else -math.inf
+    return _log_sum(terms)
 
 
-def _log_sum(terms: np.ndarray) -> float:
-    """Return the log of the sum of exp of the terms (m,). SciPy's takes ten times as long."""
+@compiled
+def _log_sum(terms):
+    """Return the log of the sum of exp of the terms (m,)."""
     largest = terms.max()
-    return float(largest + np.log(np.exp(terms - largest).sum())) if largest > -np.inf else -np.inf
+    return largest + math.log(np.exp(terms - largest).sum()) if largest > -math.inf else -math.inf
 
 
-def _below(prior: Prior, floor: float) -> tuple[float, float]:
-    """Return the log of the prior's mass below a log noise `floor`, and its log density there."""
-    density = np.empty(1)
-    noise_log_prior(prior, np.array([floor]), density)
+def _below(prior: Prior, floor: float) -> float:
+    """Return the log of the prior's mass below a log noise, relative to its density there."""
     if prior.from_study:
         heights = np.empty(_STEPS + 1)
         noise_log_prior(prior, floor - _LENGTH * np.arange(_STEPS + 1), heights)
         simpson = np.where(np.arange(_STEPS + 1) % 2, 4.0, 2.0)
         simpson[[0, -1]] = 1.0
-        mass = _log_sum(heights + np.log(simpson * _LENGTH / 3))
-    elif prior.precision[-1] > 0:
-        mass = float(log_ndtr((floor - prior.centre[-1]) * math.sqrt(prior.precision[-1])))
-    else:
-        mass = -math.inf
-    return mass, float(density[0])
+        return _log_sum(heights + np.log(simpson * _LENGTH / 3)) - float(heights[0])
+    precision = float(prior.precision[-1])
+    if not precision > 0:
+        return -math.inf
+    away = (floor - float(prior.centre[-1])) * math.sqrt(precision)
+    return float(log_ndtr(away)) + away**2 / 2 + HALF_LOG_2PI - math.log(precision) / 2
 
 
 def draw_values(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
@@ -22,12 +21,6 @@ MANY = 400
 
 #: Size of the subset: the larger of this number and this share of all points.
 FEW, SHARE = 250, 0.25
-
-#: Maximum number of evaluations on all points by one fit, if LAPACK evaluates the objective.
-EVALUATIONS = 40
-
-#: Value of the negative objective for line searches where it isn't finite.
-WALL = 1e100
 
 #: The golden ratio minus one: its multiples, modulo one, are evenly spread and never periodic.
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -117,7 +110,7 @@ def fit(
     points = np.array(sorted({tuple(p) for p in np.clip(np.array(list(starts)), low, high)}))
     followed = len(points) if runs is None else min(runs, len(points))
     nothing = np.empty((0, 0))
-    return Fit(*maximise(objective.problem, points, followed, low, high, nothing, least))
+    return Fit(*objective.compute(maximise, points, followed, low, high, nothing, least))
 
 
 def refined(
@@ -139,38 +132,8 @@ def refined(
     Fit
     """
     low, high = bounds(objective.coordinates, objective.noise_floor, log_noise)
-    if objective.is_large:
-        return _fit_large(objective, np.clip(start, low, high), curvature, low, high)
     starts = np.clip(start, low, high)[None]
-    return Fit(*maximise(objective.problem, starts, 1, low, high, curvature, -math.inf))
-
-
-def _fit_large(
-    objective: Objective,
-    start: np.ndarray,
-    curvature: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-) -> Fit:
-    """Follow a start near an optimum to it, in units based on the curvature expected there."""
-    sd = np.diag(curvature) ** -0.5
-
-    def downhill(steps: np.ndarray) -> tuple[float, np.ndarray]:
-        (height,), (gradient,) = objective.evaluate((start + steps * sd)[None])
-        return (-height, -gradient * sd) if math.isfinite(height) else (WALL, gradient)
-
-    found = minimize(
-        downhill,
-        np.zeros(len(start)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip((low - start) / sd, (high - start) / sd, strict=True)),
-        # A tolerance of 0.001 nats is enough for a sum of so many terms.
-        options={"maxfun": EVALUATIONS, "ftol": 1e-3 / objective.n_points, "gtol": 1e-2},
-    )
-    values = np.clip(start + found.x * sd, low, high)
-    likelihood, density = objective.terms(values)
-    return Fit(values, likelihood, density, found.nfev + 1, bool(found.success), curvature)
+    return Fit(*objective.compute(maximise, starts, 1, low, high, curvature, -math.inf))
 
 
 def expected_curvature(objective: Objective, few: Objective, near: np.ndarray) -> np.ndarray:

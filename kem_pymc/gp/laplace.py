@@ -5,9 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Curvature, Objective
-from kem_pymc.gp.problem import differenced
+from kem_pymc.gp.problem import differenced, evaluate
 
 #: Step of finite differences of the gradient.
 STEP = 1e-4
@@ -25,16 +26,36 @@ def curvature_at(objective: Objective, values: np.ndarray, central: bool = False
     """
     place = values.tobytes(), central
     if place not in objective.curvatures:
-        steps = STEP * np.eye(len(values))
-        points = [values[None], values + steps, *([values - steps] if central else [])]
-        heights, gradients = objective.evaluate(np.concatenate(points))
-        after, before = gradients[1 : 1 + len(values)], gradients[1 + len(values) :]
-        height, gradient = float(heights[0]), gradients[0]
-        curvature = (
-            differenced(before, after, 2 * STEP) if central else differenced(gradient, after, STEP)
-        )
-        objective.curvatures[place] = height, gradient, curvature
+        objective.curvatures[place] = objective.compute(_curvature, values, central)
     return objective.curvatures[place]
+
+
+@compiled
+def _curvature(problem, values, central):
+    """Return what :func:`curvature_at` does."""
+    size = values.shape[0]
+    gradient, before, after = np.empty(size), np.empty((size, size)), np.empty((size, size))
+    likelihood, density = evaluate(problem, values, gradient)
+    for i in range(size):
+        there = values.copy()
+        there[i] = values[i] + STEP
+        evaluate(problem, there, after[i])
+        before[i] = gradient
+        if central:
+            there[i] = values[i] - STEP
+            evaluate(problem, there, before[i])
+    curvature = differenced(before, after, 2 * STEP if central else STEP)
+    return likelihood + density, gradient, curvature
+
+
+@compiled
+def principal_axes(curvature):
+    """Return the curvatures (d,) along the principal axes, and these as columns (d, d).
+
+    Curvatures below `LEAST_CURVATURE` are replaced by it.
+    """
+    curvatures, vectors = np.linalg.eigh(curvature)
+    return np.maximum(curvatures, LEAST_CURVATURE), vectors
 
 
 class Laplace:
@@ -54,8 +75,7 @@ class Laplace:
     """
 
     def __init__(self, curvature: np.ndarray) -> None:
-        eigenvalues, self.vectors = np.linalg.eigh(curvature)
-        self.curvatures = np.maximum(eigenvalues, LEAST_CURVATURE)
+        self.curvatures, self.vectors = principal_axes(curvature)
 
     @property
     def curvature(self) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kem_pymc._system.jit import lapack
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import LANES, padded
 from kem_pymc._system.jit.structs import by_reference
@@ -244,12 +245,79 @@ def weighted_gradient(
         return total
     adjoint = np.empty((n, padded(n)))
     reverse_cholesky(u, v, n, weights, adjoint)
+    _add_gradient(kernels, layout, active, h, log_noise, x, factors, adjoint, out)
+    return total
+
+
+@compiled
+def blocked_gradient(kernels, layout, active, h, log_noise, x, y, known, factors, out, counts):
+    """Return what :func:`weighted_gradient` does where all weights are one, by LAPACK.
+
+    Where the covariance isn't positive definite, the compiled loops and their jitter are used.
+    """
+    n = x.shape[1]
+    if representable(layout, active, h, log_noise):
+        a, adjoint = np.empty((n, padded(n))), np.empty((n, padded(n)))
+        covariance(kernels, layout, active, h, x, a, adjoint)
+        if known.shape[0] > 0:
+            add_upper(a, known)
+        for i in range(n):
+            a[i, i] += math.exp(log_noise) * (factors[i] if factors.shape[0] > 0 else 1.0)
+        total = blocked_log_density(a, y, adjoint if out.shape[0] > 0 else np.empty((0, 0)))
+        if math.isfinite(total):
+            if out.shape[0] > 0:
+                _add_gradient(kernels, layout, active, h, log_noise, x, factors, adjoint, out)
+            return total
+    return weighted_gradient(
+        kernels, layout, active, h, log_noise, x, y, np.ones(n), known, factors, out, counts
+    )
+
+
+@compiled
+def blocked_log_density(a, y, adjoint):
+    """Return the log density of normal targets by LAPACK, and write its derivatives to `adjoint`.
+
+    With A = U'U and w = A^-1 y the derivative in A is (w w' - A^-1) / 2.
+
+    Parameters
+    ----------
+    a : (n, at least n) float64
+        Covariance A, of which the upper triangle is read. It is overwritten.
+    y : (n,) float64
+        Targets.
+    adjoint : (n, at least n) float64
+        Derivatives in the entries A[i, j], i <= j: one above the diagonal represents that below
+        it, too. What is below the diagonal isn't written. With shape (0, 0) none are computed.
+
+    Returns
+    -------
+    float
+        Minus infinity if the covariance isn't positive definite.
+    """
+    n = y.shape[0]
+    if not lapack.factor(a, n):
+        return -math.inf
+    weighted = lapack.solve(a, y)
+    total = 0.0
+    for i in range(n):
+        total -= 0.5 * y[i] * weighted[i] + math.log(a[i, i]) + HALF_LOG_2PI
+    if adjoint.shape[0] > 0:
+        lapack.invert(a, n)
+        for i in range(n):
+            for j in range(i, n):
+                adjoint[i, j] = weighted[i] * weighted[j] - a[i, j]
+            adjoint[i, i] *= 0.5
+    return total
+
+
+@compiled
+def _add_gradient(kernels, layout, active, h, log_noise, x, factors, adjoint, out):
+    """Add the gradient in hyperparameters and log noise to `out` (H + 1,), given that in A."""
     add_kernel_gradient(kernels, layout, active, h, x, adjoint, out)
     trace = 0.0
-    for i in range(n):
+    for i in range(x.shape[1]):
         trace += adjoint[i, i] * factors[i] if factors.shape[0] > 0 else adjoint[i, i]
     out[-1] += trace * math.exp(log_noise)
-    return total
 
 
 @compiled
@@ -257,7 +325,7 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
     """Add the sum over i <= j of adjoint[i, j] times dK[i, j]/dh to `out` (H + 1,)."""
     values = np.empty(8)
     slopes = np.empty(8)
-    weights = np.empty_like(adjoint)
+    product = np.empty_like(adjoint)
     for c in active:
         first, last = layout.factor_start[c], layout.factor_start[c + 1]
         amplitude = math.exp(h[layout.hyper_start[c]])
@@ -266,7 +334,10 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
                 for j in range(i, x.shape[1]):
                     out[layout.hyper_start[c]] += amplitude * adjoint[i, j]
         for f in range(first, last):
-            weights[:] = adjoint
+            weights = adjoint
+            if last - first > 1:
+                weights = product
+                weights[:] = adjoint
             for other in range(first, last):
                 if other != f:
                     natural_values(layout, other, h, values)

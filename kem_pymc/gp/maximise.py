@@ -78,7 +78,9 @@ def maximise(problem, starts, runs, low, high, expected, least):
     """
     count, size = starts.shape
     heights, slopes = np.empty(count), np.empty((count, size))
-    evaluate_all(problem, starts, heights, slopes)
+    # Without gradients, starts that aren't followed take a third of the time.
+    known = count <= runs
+    evaluate_all(problem, starts, heights, slopes if known else slopes[:0])
     evaluations = count
     best = starts[0].copy()
     best_height = -math.inf
@@ -95,6 +97,9 @@ def maximise(problem, starts, runs, low, high, expected, least):
         if heights[s] == -math.inf:
             break
         values = starts[s].copy()
+        if not known:
+            evaluate(problem, values, slopes[s])
+            evaluations += 1
         near = best_height > -math.inf and distance(best_curvature, values, best) <= NEAR
         curvature = best_curvature.copy() if near else guess.copy()
         height, used, arrived = _climb(

@@ -8,7 +8,7 @@ import numpy as np
 
 from kem_pymc._system.jit.decorators import FunctionPointer, compiled, pointer, types
 from kem_pymc._system.jit.structs import by_reference
-from kem_pymc.gp.likelihood import HALF_LOG_2PI, weighted_gradient
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, blocked_gradient, weighted_gradient
 from kem_pymc.kernels.library import KernelPointers
 from kem_pymc.kernels.pool import PoolLayout
 
@@ -123,6 +123,9 @@ class Problem(NamedTuple):
     factors : (n,) float64
         Factors of the noise variance; shape (0,) if all are one.
     prior : Prior
+    blocked : bool
+        Whether LAPACK's blocked routines evaluate the likelihood of one data set, in which all
+        weights are one.
     """
 
     kernels: KernelPointers
@@ -136,6 +139,7 @@ class Problem(NamedTuple):
     known: np.ndarray
     factors: np.ndarray
     prior: Prior
+    blocked: bool = False
 
 
 @compiled
@@ -190,7 +194,21 @@ def evaluate(problem, values, gradient):
     for i in range(k):
         h[problem.places[i]] = values[i]
     likelihood = 0.0
-    for b in range(problem.starts.shape[0] - 1):
+    if problem.blocked:
+        likelihood = blocked_gradient(
+            problem.kernels,
+            problem.layout,
+            problem.active,
+            h,
+            values[k],
+            problem.x,
+            problem.y,
+            problem.known,
+            problem.factors,
+            slope,
+            counts,
+        )
+    for b in range(0 if problem.blocked else problem.starts.shape[0] - 1):
         first, last = problem.starts[b], problem.starts[b + 1]
         likelihood += weighted_gradient(
             problem.kernels,

@@ -13,7 +13,7 @@ sort and hash by content, not by the order in which they were written::
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, Any, Self
 
 from kem_pymc._system.display import Display, Displayed, Listing
@@ -257,6 +257,16 @@ class Composition(Displayed):
                 break
         if candidates is not self.candidates or len(candidates) > 1:
             object.__setattr__(self, "candidates", tuple(sorted(set(candidates))))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.candidates)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.candidates,)  # without the hash, which other processes don't share
 
     @classmethod
     @checked

@@ -153,7 +153,12 @@ class Scorer:
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code are invalid in another process, which compiles again.
-        return {name: value for name, value in self.__dict__.items() if name != "table"}
+        return {name: v for name, v in self.__dict__.items() if name not in ("table", "_known")}
+
+    @cached_property
+    def _known(self) -> dict[Composition, Coordinates]:
+        """Coordinates of compositions, which all selections have in common."""
+        return {}
 
     @cached_property
     def table(self) -> PriorTable:
@@ -228,7 +233,7 @@ class Scorer:
         self, proposal: Proposal, parent: Composition, previous: Previous, points: ScaledPoints
     ) -> FitProblem:
         """Return what a fit of one proposal needs; the arguments are those of :meth:`consider`."""
-        coordinates = Coordinates(self.pool, proposal.composition)
+        coordinates = self._coordinates(proposal.composition)
         pilot = normal_prior(proposal.summary.centre, proposal.summary.spread)
         prior = self._prior(coordinates, parent, pilot)
         objective = points.objective(coordinates, prior, self.noise_floor)
@@ -261,21 +266,26 @@ class Scorer:
         if len(y) >= MANY:
             few = spread_places(len(y))
             x, y, known = x[few], y[few], None if known is None else known.at(few)
-        coordinates = [Coordinates(self.pool, proposal.composition) for proposal in proposals]
         kept: set[int] = set()
         for status in dict.fromkeys(proposal.status for proposal in proposals):
             places = [i for i, proposal in enumerate(proposals) if proposal.status == status]
             if len(places) > count:
                 summaries = [proposals[i].summary for i in places]
                 rivals = [
-                    (coordinates[i], np.vstack([summary.centre, summary.starts]))
-                    for i, summary in zip(places, summaries, strict=True)
+                    (self._coordinates(proposals[i].composition), np.vstack([s.centre, s.starts]))
+                    for i, s in zip(places, summaries, strict=True)
                 ]
                 plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, known)
                 plausibility += np.log([proposals[i].probability for i in places])
                 places = [places[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
             kept |= {*places}
         return [proposals[i] for i in sorted(kept)]
+
+    def _coordinates(self, composition: Composition) -> Coordinates:
+        """Return the coordinates of a composition."""
+        if composition not in self._known:
+            self._known[composition] = Coordinates(self.pool, composition)
+        return self._known[composition]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
         if self.fit == "map":

@@ -44,8 +44,11 @@ def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> 
     low, high = bounds(objective.coordinates, objective.noise_floor)
     values, evaluations = near.values, near.evaluations
     best, height = values, -np.inf
-    for _ in range(STEPS + 1):
-        (reached,), (gradient,) = objective.evaluate(values[None])
+    for step in range(STEPS + 1):
+        if step < STEPS:
+            (reached,), (gradient,) = objective.evaluate(values[None])
+        else:  # the gradient would take most of the time, and leads nowhere any more
+            (reached,) = objective.heights(values[None])
         evaluations += 1
         if not reached > height:
             values = (values + best) / 2

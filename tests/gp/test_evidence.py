@@ -9,8 +9,9 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from kem_pymc._system.jit.decorators import pointer, types
+from kem_pymc.gp import objective as objectives
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.evidence import _log_integral, laplace
+from kem_pymc.gp.evidence import _log_integral, draw_values, laplace
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import flat_prior, normal_prior
@@ -124,15 +125,39 @@ def test_the_studys_priors_by_quadrature(text, sd, noise):
     assert evidence(objective) == pytest.approx(expected, abs=0.05)
 
 
-def test_mass_far_below_the_floor_counts_where_the_optimum_is_above_it():
-    """Catches an integral around the optimum alone: of this evidence it holds next to nothing."""
-    where = Coordinates(POOL, Composition())
+@pytest.mark.parametrize("others", [([], []), ([-7.0, 0.0], [0.15, 0.1])])
+def test_mass_far_below_the_floor_counts_where_the_optimum_is_above_it(others):
+    """Catches an integral around the optimum alone: of this evidence it holds next to nothing.
+
+    Beside noise alone there is a line, of whose values the most probable are others at the floor.
+    """
+    where = Coordinates(POOL, Composition.parse("LIN0" if others[0] else "WHITE"))
     prior = FLOOR - 4.0, 0.5
-    objective = Objective(where, np.zeros((1, 1)), np.ones(1), normal_prior(*np.array([prior]).T))
-    fitted = fit(objective, [np.zeros(1)])
-    assert fitted.values[0] > FLOOR + 0.5
-    expected = brute_force(objective, ([], []), prior)
-    assert laplace(objective, fitted)[1].value == pytest.approx(expected, abs=0.02)
+    normal = normal_prior(np.append(others[0], prior[0]), np.append(others[1], prior[1]))
+    objective = Objective(where, np.ones((1, 1)), np.ones(1), normal)
+    fitted = fit(objective, [np.append(others[0], 0.0)])
+    assert fitted.values[-1] > FLOOR + 0.5
+    expected = brute_force(objective, others, prior)
+    error = 0.05 if others[0] else 0.02
+    assert laplace(objective, fitted)[1].value == pytest.approx(expected, abs=error)
+
+
+def test_many_points_have_the_same_evidence_by_lapack(monkeypatch):
+    """And draws of values; fails where threads, weights or a factor aren't as the loops have them.
+
+    The reference are the compiled loops, which the tests above compare with quadrature.
+    """
+    small = problem("SE0", 0.3, 0.0, 1.0, n=60)
+    monkeypatch.setattr(objectives, "LARGE", 60)
+    large = problem("SE0", 0.3, 0.0, 1.0, n=60)
+    assert (small.problem.blocked, large.problem.blocked) == (False, True)
+    fitted = fit(small, [np.array([0.3, 0.3, -2.0])])
+    expected, found = (laplace(one, fitted)[1].value for one in (small, large))
+    assert found == pytest.approx(expected, abs=1e-6)
+    for one, other in zip(
+        draw_values(small, fitted)[:2], draw_values(large, fitted)[:2], strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("slope", "expected"), [(-0.5, 1 - math.log(0.5)), (0.5, -math.inf)])

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kem_pymc.gp import fit as fits
 from kem_pymc.gp import objective as objectives
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import bounds, fit, spread_places, thinned
-from kem_pymc.gp.objective import Objective, evaluate_large
+from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import evaluate, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -37,6 +38,13 @@ def many(monkeypatch):
     monkeypatch.setattr(fits, "FEW", 60)
 
 
+def blocked(objective, values):
+    """Return log likelihood, log prior and gradient by LAPACK."""
+    gradient = np.empty(len(values))
+    terms = evaluate(objective.problem._replace(blocked=True), values, gradient)
+    return *terms, gradient
+
+
 @pytest.mark.parametrize("text", ["WHITE", "LIN0", "PER0 + SE0", "LIN0 x PER0 + SE0"])
 def test_lapack_agrees_with_the_compiled_loops(text):
     """Catches an adjoint that counts the diagonal twice, entries behind it once, or no factors."""
@@ -45,11 +53,13 @@ def test_lapack_agrees_with_the_compiled_loops(text):
     values = np.random.default_rng(1).normal(0, 0.4, len(objective.coordinates))
     gradient = np.empty(len(values))
     expected = evaluate(objective.problem, values, gradient)
-    *terms, slope = evaluate_large(objective.problem, values)
+    *terms, slope = blocked(objective, values)
     np.testing.assert_allclose(terms, expected, rtol=1e-10)
     np.testing.assert_allclose(slope, gradient, rtol=1e-8, atol=1e-8)
-    numeric = approx_fprime(values, lambda v: sum(evaluate_large(objective.problem, v)[:2]), 1e-6)
+    numeric = approx_fprime(values, lambda v: sum(blocked(objective, v)[:2]), 1e-6)
     np.testing.assert_allclose(slope, numeric, rtol=1e-3, atol=2e-3)
+    without = evaluate(objective.problem._replace(blocked=True), values, np.empty(0))
+    assert without == tuple(terms)
 
 
 def test_where_lapack_fails_the_jitter_of_the_loops_decides():
@@ -57,10 +67,10 @@ def test_where_lapack_fails_the_jitter_of_the_loops_decides():
     values = np.array([15.0, 8.0, -19.0])  # all points the same, and next to no noise
     gradient = np.empty(3)
     expected = evaluate(objective.problem, values, gradient)
-    *terms, slope = evaluate_large(objective.problem, values)
+    *terms, slope = blocked(objective, values)
     assert tuple(terms) == expected
     np.testing.assert_array_equal(slope, gradient)
-    beyond = evaluate_large(objective.problem, np.array([1e3, 0.0, 0.0]))
+    beyond = blocked(objective, np.array([1e3, 0.0, 0.0]))
     assert beyond[0] == -math.inf
 
 
@@ -68,23 +78,21 @@ def test_beyond_the_support_of_a_prior_there_is_no_slope():
     where = coordinates("LIN0")
     prior = study_prior(stand_in_priors(), where, Composition())
     values = np.array([4.0, 0.0, 0.0])  # the stand-in's support ends at 3
-    likelihood, density, slope = evaluate_large(Objective(where, *data(0), prior).problem, values)
+    likelihood, density, slope = blocked(Objective(where, *data(0), prior), values)
     assert likelihood == -math.inf
     assert density == 0.0
     assert not slope.any()
 
 
-@pytest.mark.parametrize(("size", "calls"), [(N, 3), (N - 1, 0)])
-def test_lapack_is_used_where_there_are_many_points(monkeypatch, size, calls):
-    counted = []
+@pytest.mark.parametrize(("size", "threads"), [(N, 1), (N - 1, 2)])
+def test_lapack_is_used_where_there_are_many_points(monkeypatch, size, threads):
+    """By one thread, whatever number is set."""
     monkeypatch.setattr(objectives, "LARGE", N)
-    monkeypatch.setattr(
-        objectives, "evaluate_large", lambda *given: counted.append(1) or evaluate_large(*given)
-    )
     objective = problem(n=size)
-    points = np.random.default_rng(3).normal(0, 0.4, (3, len(objective.coordinates)))
-    objective.evaluate(points)
-    assert len(counted) == calls
+    assert objective.problem.blocked == (size == N)
+    with threadpool_limits(2, user_api="blas"):
+        pools = objective.compute(lambda _: threadpool_info())
+    assert {p["num_threads"] for p in pools if p["user_api"] == "blas"} == {threads}
 
 
 @pytest.mark.usefixtures("many")
@@ -92,16 +100,13 @@ def test_both_ways_lead_to_one_optimum():
     """Catches a few points' optimum that isn't followed on all, and evaluations without end."""
     starts = np.random.default_rng(2).normal(0, 0.5, (4, 5))
     objective = problem()
-    calls = []
-    original = objective.evaluate
-    objective.evaluate = lambda points: calls.append(len(points)) or original(points)
     found = fit(objective, starts, 2)
     assert found.converged
-    assert sum(calls) <= fits.EVALUATIONS
-    small = Objective(objective.coordinates, *plain(objective), objective.problem.prior)
+    assert found.evaluations <= 20
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(objectives, "LARGE", 10**6)
         patch.setattr(fits, "MANY", 10**6)
+        small = Objective(objective.coordinates, *plain(objective), objective.problem.prior)
         alone = fit(small, starts)
     assert found.height == pytest.approx(alone.height, abs=0.01)
     low, high = bounds(objective.coordinates, objective.noise_floor)

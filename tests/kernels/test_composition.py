@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,3 +210,12 @@ class TestAsCandidates:
     @pytest.mark.parametrize("again", ["LIN0 x SE1", "SE1 x LIN0"])
     def test_repeated(self, again):
         refused(lambda: as_candidates(["LIN0 x SE1", "SE0", again], 2), "LIN0 x SE1", "twice")
+
+
+def test_a_pickled_composition_has_no_hash():
+    """Fails where the hash goes along: that of the same text differs between processes."""
+    composition = Composition.parse("LIN0 + PER0")
+    assert hash(composition) == hash(Composition.parse("PER0 + LIN0"))
+    back = pickle.loads(pickle.dumps(composition))
+    assert back == composition
+    assert vars(back) == {"candidates": composition.candidates}

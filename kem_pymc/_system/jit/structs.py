@@ -33,6 +33,8 @@ from numba.extending import (
     unbox,
 )
 
+from kem_pymc._system.jit.decorators import FunctionPointer
+
 #: Classes whose instances are passed by reference.
 _known: set[type] = set()
 
@@ -67,10 +69,17 @@ class Reference(types.Type):
 
 
 def _kind(value: Any, context: Any) -> Any:
-    """Return a key for the Numba type of a value; for arrays this is faster than the type."""
-    if type(value) is np.ndarray:
+    """Return a key for the Numba type of a value; for arrays this is faster than the type.
+
+    Other types are compared by their places in memory, because hashing them takes long. They are
+    kept there by the references that are made of them.
+    """
+    cls = type(value)
+    if cls is np.ndarray:
         return value.dtype, value.ndim, value.flags.num
-    return typeof_impl(value, context)
+    if cls is bool:
+        return cls
+    return id(value.type if cls is FunctionPointer else typeof_impl(value, context))
 
 
 def by_reference[T: type](cls: T) -> T:
@@ -79,7 +88,7 @@ def by_reference[T: type](cls: T) -> T:
     The last instance that was passed is kept in memory, with its type.
     """
     recent: tuple[Any, Reference | None] = (None, None)
-    made: dict[tuple[Any, ...], Reference | None] = {}
+    made: dict[tuple[Any, ...], Reference] = {}
 
     def reference_to(value: Any, context: Any) -> Reference | None:
         # Determining the types of 50 fields takes as long as a short move of the sampler, and
@@ -90,7 +99,9 @@ def by_reference[T: type](cls: T) -> T:
             key = tuple(_kind(v, context) for v in value)
             if key not in made:
                 kinds = tuple(typeof_impl(v, context) for v in value)
-                made[key] = None if None in kinds else Reference(cls, kinds)
+                if None in kinds:
+                    return None
+                made[key] = Reference(cls, kinds)
             kind = made[key]
             recent = value, kind
         return kind

@@ -68,7 +68,7 @@ def problem_of(model, members, included, parent):
         True,
     )
     return Problem(
-        model.kernels, layout, active, places, x, y, weights, starts, known, factors, prior
+        model.kernels, layout, active, places, x, y, weights, starts, known, factors, prior, False
     )
 
 

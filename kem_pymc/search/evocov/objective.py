@@ -13,8 +13,8 @@ import numpy as np
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
-from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.gp.objective import LARGE, log_likelihood
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, blocked_log_density
+from kem_pymc.gp.objective import LARGE
 from kem_pymc.search.evocov.interpreter import FINE, INDEFINITE, OVERFLOW, covariance, pullback
 from kem_pymc.search.evocov.tape import Tape, lower
 from kem_pymc.search.evocov.tree import Tree
@@ -67,8 +67,7 @@ def lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """
     if len(y) < LARGE:
         return conditionals(c, y, np.ones(len(y)), adjoint)
-    value = log_likelihood(c, y, adjoint)
-    return -math.inf if value is None else value
+    return blocked_log_density(c, y, adjoint)
 
 
 class MetricValue(NamedTuple):
