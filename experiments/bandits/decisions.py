@@ -31,6 +31,9 @@ POLICIES: dict[str, PolicyName] = {
 #: Rules of policies for nonlinear objectives only, by their titles; of others it is "quantile".
 RULES: dict[str, RuleName] = {"D-GPUCB, box": "box", "D-GPUCB, theorem": "theorem"}
 
+#: Policies that are played with further factors of beta_t, too.
+SCALED = ("D-GPUCB", "GP-UCB")
+
 #: Number of points of a synthetic space, and of random policies, at which regressions are compared.
 TESTED, TESTED_POLICIES = 250, 200
 
@@ -48,7 +51,7 @@ class GameTask:
         Trials differ in the game and its random numbers; policies share both.
     seed : int
     scales : tuple of float
-        Factors of beta_t.
+        Factors of beta_t; with the second and later ones only `SCALED` are played.
     """
 
     problem: ProblemName
@@ -77,6 +80,8 @@ class GameTask:
         rows = []
         for scale, (title, policy) in product(self.scales, POLICIES.items()):
             objective = made.objective
+            if scale != self.scales[0] and title not in SCALED:
+                continue
             if title in RULES:
                 if not isinstance(objective, Composed):
                     continue
