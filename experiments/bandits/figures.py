@@ -20,8 +20,8 @@ TITLES = {
     "rq": "RQ kernels",
     "influenza": "influenza",
     "weather": "perceived temperature",
-    "afternoon": "in an afternoon",
-    "smooth": "smooth objective",
+    "afternoon": "perceived, afternoon",
+    "smooth": "smooth function",
 }
 
 #: Targets: errors and regrets at least 10 % lower than without decomposed feedback.

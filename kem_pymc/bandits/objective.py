@@ -41,10 +41,8 @@ class _Objective(ABC):
     `sign` is 1 to maximise the objective, and -1 to minimise it.
     """
 
-    @property
-    def joint(self) -> int:
-        """Number of variables at a point of which the upper confidence bound takes care."""
-        return 1
+    #: Number of variables at a point of which the upper confidence bound takes care (theorem 8).
+    joint: int = 1
 
     @abstractmethod
     def moments(self, x: np.ndarray, means: np.ndarray, variances: np.ndarray) -> Moments:
@@ -174,17 +172,13 @@ class Composed(_Objective):
         check_choice(get_args(RuleName), rule=rule)
         self.g, self.count, self.rule = g, int(count), rule
         self.bounds = number_array("bounds", [] if bounds is None else bounds)
+        self.joint = 1 if rule == "quantile" else self.count
         needed = self.count if rule == "theorem" else 0
         if self.bounds.shape != (needed,) or not (self.bounds >= 0).all():
             raise InputError(
                 f"The bounds of derivatives are {self.bounds}, and there are {count} components. "
                 "Give one number, 0 or more, for each with the rule theorem, and else none."
             )
-
-    @property
-    def joint(self) -> int:
-        """The number of components J (theorem 8), or 1 for a quantile of the objective itself."""
-        return 1 if self.rule == "quantile" else self.count
 
     def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
         """Return values of g (m,) at points (m, D), given the components (m, J) there.
@@ -254,7 +248,7 @@ class Composed(_Objective):
     ) -> Iterator[np.ndarray]:
         """Yield values of g (n, some) of standardised draws (n, J), at a few points at a time."""
         size = max(1, AT_ONCE // len(draws))
-        for first in range(0, len(means), size):
+        for first in range(0, max(len(means), 1), size):
             few = slice(first, first + size)
             sds = np.sqrt(variances[few])
             # Component by component, so that g computes with arrays without gaps.
@@ -274,12 +268,14 @@ def _normal(count: int) -> np.ndarray:
     return ndtri(_uniform(count)[:, :count])
 
 
+@lru_cache(maxsize=16)
 def _cube(count: int) -> np.ndarray:
     """Return points (n, J) of the cube from -1 to 1, with the centre, and its corners."""
     inside = 2 * _uniform(count)[:, :count] - 1
     return np.vstack([np.zeros(count), inside, np.unique(np.sign(inside), axis=0)])
 
 
+@lru_cache(maxsize=16)
 def _tail(count: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
     """Return draws (n, J) of standard normal variables, and weights (n,) whose sum is one.
 

@@ -139,6 +139,19 @@ def test_a_continuous_space_with_a_budget():
     np.testing.assert_allclose(bandit.ask(), [1.0, 1 / 6], atol=0.02)
 
 
+@pytest.mark.parametrize("rule", ["quantile", "box"])
+def test_a_kink_in_a_continuous_space(rule):
+    """The smaller of two gains is largest where they are equal, at the budget."""
+    values = {"LIN0.amplitude": 1.0, "LIN0.shift": 0.0, "LIN1.amplitude": 1.0, "LIN1.shift": 0.0}
+    components = [GaussianProcess.of(own, values, 1e-4, dimension=2) for own in ("LIN0", "LIN1")]
+    space = Box([0, 0], [1, 1], ([[1.0, 3.0]], [1.5]))
+    bandit = Bandit(space, components, Composed(lambda a, b: np.minimum(a, 2 * b), 2, rule))
+    for _ in range(8):
+        x = bandit.ask()
+        bandit.tell(x, [1.0 * x[0], 2.0 * x[1]])
+    np.testing.assert_allclose(bandit.ask(), [6 / 7, 3 / 14], atol=0.02)
+
+
 def test_a_composed_objective_needs_a_process_of_values(functions):
     objective = Composed(lambda *f: np.tanh(sum(f)), 4)
     with pytest.raises(InputError, match="Give it as whole"):

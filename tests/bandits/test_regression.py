@@ -30,10 +30,10 @@ def test_draws_of_a_component_are_a_mixture():
     for x, y in zip(X, Y[:, 0], strict=True):
         own.observe(x, [y])
         each = [posterior.observe(x, y) for posterior in each]
-    means, variances = np.array([posterior.at_points for posterior in each]).transpose(1, 0, 2)
-    total = means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
-    np.testing.assert_allclose(own.at_points, total, rtol=1e-10)
-    np.testing.assert_allclose(own.predict(Z), total, rtol=1e-9)
+    for found, inputs in ((own.at_points, Z), (own.predict(Z.copy()), Z), (own.predict(-Z), -Z)):
+        means, variances = np.array([draw.predict(inputs) for draw in each]).transpose(1, 0, 2)
+        total = means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
+        np.testing.assert_allclose(found, total, rtol=1e-9)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
