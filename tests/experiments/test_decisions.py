@@ -81,7 +81,7 @@ def test_a_smooth_game_has_all_rules_at_every_scale():
     assert (rows["regret"] >= 0).all()
     assert (rows.groupby(["scale", "policy"]).size() == 3).all()
     tables = make("dgpucb-nonlinear", rows).tables
-    titles = ["smooth function, beta x 0.2", "smooth objective, beta x 0.05"]
+    titles = ["smooth function, beta x 0.2", "smooth function, beta x 0.05"]
     assert list(tables["Cumulative regret"].columns) == titles
     assert len(tables["Against GP-UCB"]) == 5 + 1
 
