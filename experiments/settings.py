@@ -169,6 +169,9 @@ class Decisions(Strict):
     ----------
     rounds : dict of str to int
         Number of rounds of each problem's games.
+    scales : tuple of float
+        Factors of beta_t with which these are played; a fifth is the paper's. With the second and
+        later ones only the two policies are played that are compared.
     regressions : dict of str to list of int
         Numbers of components with which regressions of each problem are compared.
     observations : int
@@ -179,6 +182,7 @@ class Decisions(Strict):
     """
 
     rounds: dict[ProblemName, PositiveInt] = {}
+    scales: tuple[PositiveFloat, ...] = (0.2,)
     regressions: dict[ProblemName, list[PositiveInt]] = {}
     observations: PositiveInt = 50
     trials: PositiveInt = 1

@@ -1,7 +1,7 @@
 """Trials of decomposed regression and of bandits, stored as tables."""
 
-import warnings
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,27 @@ from experiments.bandits.games import Game, ProblemName, game, synthetic
 from experiments.results import Options, file_of
 from experiments.settings import Decisions
 from kem_pymc.bandits.bandit import Bandit, PolicyName
-from kem_pymc.bandits.objective import Nonlinear, Propagated, Weighted
+from kem_pymc.bandits.objective import Composed, RuleName, Weighted
 from kem_pymc.bandits.regression import ComposedProcess, DecomposedPosterior
 from kem_pymc.gp.posterior import Posterior
 
-#: Titles of policies, and their names; "propagated" is for nonlinear objectives only.
+#: Titles of policies, and their names.
 POLICIES: dict[str, PolicyName] = {
     "D-GPUCB": "d-gpucb",
-    "D-GPUCB, propagated": "d-gpucb",
+    "D-GPUCB, box": "d-gpucb",
+    "D-GPUCB, theorem": "d-gpucb",
+    "D-EI": "d-ei",
     "GP-UCB": "gp-ucb",
     "EI": "ei",
     "MPI": "mpi",
     "Random": "random",
 }
+
+#: Rules of policies for nonlinear objectives only, by their titles; of others it is "quantile".
+RULES: dict[str, RuleName] = {"D-GPUCB, box": "box", "D-GPUCB, theorem": "theorem"}
+
+#: Policies that are played with further factors of beta_t, too.
+SCALED = ("D-GPUCB", "GP-UCB")
 
 #: Number of points of a synthetic space, and of random policies, at which regressions are compared.
 TESTED, TESTED_POLICIES = 250, 200
@@ -42,12 +50,15 @@ class GameTask:
     trial : int
         Trials differ in the game and its random numbers; policies share both.
     seed : int
+    scales : tuple of float
+        Factors of beta_t; with the second and later ones only `SCALED` are played.
     """
 
     problem: ProblemName
     rounds: int
     trial: int
     seed: int
+    scales: tuple[float, ...]
 
     @property
     def title(self) -> str:
@@ -59,20 +70,23 @@ class GameTask:
         return file_of(self, out, self.problem, f"game-{self.trial:02d}")
 
     def run(self) -> pd.DataFrame:
-        """Return one row for each policy and round.
+        """Return one row for each scale, policy and round.
 
-        Columns are `problem`, `trial`, `policy`, `round`, and `regret`, the difference of the
-        noise-free objective from its best value.
+        Columns are `problem`, `trial`, `scale`, `policy`, `round`, and `regret`, the difference of
+        the noise-free objective from its best value.
         """
         key = [self.seed, self.trial, sum(map(ord, self.problem))]
         made = game(self.problem, np.random.default_rng(key))
         rows = []
-        for title, policy in POLICIES.items():
-            objective: Weighted | Nonlinear = made.objective
-            if "propagated" in title:
-                if not isinstance(objective, Nonlinear):
+        for scale, (title, policy) in product(self.scales, POLICIES.items()):
+            objective = made.objective
+            if scale != self.scales[0] and title not in SCALED:
+                continue
+            if title in RULES:
+                if not isinstance(objective, Composed):
                     continue
-                objective = Propagated(objective.g, objective.count)
+                bounds = made.bounds if RULES[title] == "theorem" else None
+                objective = Composed(objective.g, objective.count, RULES[title], bounds)
             bandit = Bandit(
                 made.space,
                 made.components,
@@ -80,25 +94,26 @@ class GameTask:
                 policy,
                 whole=made.whole,
                 direction="maximize" if made.sign > 0 else "minimize",
+                scale=scale,
                 seed=self.trial,
             )
             regrets = _played(bandit, made, self.rounds, np.random.default_rng([*key, 1]))
-            rows += [{"policy": title, "round": i, "regret": r} for i, r in enumerate(regrets, 1)]
+            rows += [
+                {"scale": scale, "policy": title, "round": i, "regret": regret}
+                for i, regret in enumerate(regrets, 1)
+            ]
         return pd.DataFrame(rows).assign(problem=self.problem, trial=self.trial)
 
 
 def _played(bandit: Bandit, made: Game, rounds: int, rng: np.random.Generator) -> list[float]:
     """Return the regrets of the rounds of a game."""
     regrets = []
-    with warnings.catch_warnings():
-        # Bounds are those of pilot stations; perceived temperature jumps at 50 and 70 degrees.
-        warnings.filterwarnings("ignore", "The derivative of g")
-        for _ in range(rounds):
-            x = bandit.ask()
-            components = made.truth(x[None])[0]
-            value = float(made.objective.value(x[None], components[None])[0])
-            regrets.append(made.sign * (made.optimum - value))
-            bandit.tell(x, components + made.noises * rng.normal(size=len(components)))
+    for _ in range(rounds):
+        x = bandit.ask()
+        components = made.truth(x[None])[0]
+        value = float(made.objective.value(x[None], components[None])[0])
+        regrets.append(made.sign * (made.optimum - value))
+        bandit.tell(x, components + made.noises * rng.normal(size=len(components)))
     return regrets
 
 
@@ -178,7 +193,7 @@ def tasks_of(decisions: Decisions, options: Options) -> list[GameTask | Regressi
     most = decisions.quick if options.quick else None
     if decisions.rounds:
         return [
-            GameTask(name, min(rounds, most or rounds), trial, options.seed)
+            GameTask(name, min(rounds, most or rounds), trial, options.seed, decisions.scales)
             for trial in range(count)
             for name, rounds in decisions.rounds.items()
         ]

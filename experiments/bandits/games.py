@@ -1,7 +1,7 @@
 """Games of bandits with decomposed feedback: the problems of D-GPUCB's experiments."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,13 +9,16 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from experiments.data.influenza import AGES, epidemic
-from experiments.data.weather import perceived_temperature, stations
-from kem_pymc.bandits.objective import Nonlinear, Weighted
+from experiments.data.weather import AFTERNOON, NIGHT, perceived_temperature, stations
+from kem_pymc.bandits.objective import Composed, Weighted
 from kem_pymc.bandits.space import Box, Points
 from kem_pymc.gp.process import GaussianProcess
 
 #: Problems by name.
-ProblemName = Literal["se", "matern", "rq", "influenza", "weather"]
+ProblemName = Literal["se", "matern", "rq", "influenza", "weather", "afternoon", "smooth"]
+
+#: Files of problems with weather stations.
+STATIONS = {"weather": NIGHT, "afternoon": AFTERNOON}
 
 #: Kernels of synthetic problems.
 KERNELS = {"se": "SE", "matern": "MATERN52", "rq": "RQ"}
@@ -34,9 +37,10 @@ JITTER = 1e-8
 #: standard deviations of the components.
 PILOT, BUDGET, REPRODUCTION, SUSCEPTIBILITY, RELATIVE = 150, 0.3, (1.4, 2.0), (0.7, 1.3), 0.05
 
-#: Weather: number of stations from which kernels are learned, out of a third of all; numbers of
-#: points of a box at which derivatives are computed, and from which larger ones are searched for.
-LEARNED, SAMPLES, STARTS = 200, 4096, 5
+#: Nonlinear problems: number of points from which kernels are learned (of stations: out of a third
+#: of all), number of points of a smooth problem, and numbers of points of a box at which
+#: derivatives are computed, and from which larger ones are searched for.
+LEARNED, SMOOTH_POINTS, SAMPLES, STARTS = 200, 500, 4096, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,7 @@ class Game:
     space : Points or Box
     components : sequence of GaussianProcess
         Processes that the policies suppose.
-    objective : Weighted or Nonlinear
+    objective : Weighted or Composed
     truth : callable
         Returns the components (m, J) at points (m, D), without noise.
     noises : ndarray, shape (J,)
@@ -60,16 +64,19 @@ class Game:
     whole : GaussianProcess or None
         Process of the values, for policies without decomposed feedback; None if it is that of the
         weighted sum.
+    bounds : ndarray of shape (J,) or None
+        Bounds of the derivatives of a nonlinear objective where the components are.
     """
 
     space: Points | Box
     components: Sequence[GaussianProcess]
-    objective: Weighted | Nonlinear
+    objective: Weighted | Composed
     truth: Callable[[np.ndarray], np.ndarray]
     noises: np.ndarray
     sign: float
     optimum: float
     whole: GaussianProcess | None = None
+    bounds: np.ndarray | None = None
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """Return values of the objective (m,) at points (m, D)."""
@@ -86,16 +93,18 @@ def read(name: ProblemName) -> None:
     """
     if name == "influenza":
         epidemic()
-    if name == "weather":
-        stations()
+    if name in STATIONS:
+        stations(STATIONS[name])
 
 
 def game(name: ProblemName, rng: np.random.Generator) -> Game:
     """Return a random game of a problem."""
     if name == "influenza":
         return _influenza(rng)
-    if name == "weather":
-        return _weather(rng)
+    if name in STATIONS:
+        return _weather(STATIONS[name], rng)
+    if name == "smooth":
+        return _smooth(rng)
     return synthetic(name, 10, rng)
 
 
@@ -153,9 +162,31 @@ def _influenza(rng: np.random.Generator) -> Game:
     return Game(space, components, Weighted(5), made.sick_days, noises, -1.0, optimum)
 
 
-def _weather(rng: np.random.Generator) -> Game:
+def taken_up(effect: np.ndarray, appeal: np.ndarray) -> np.ndarray:
+    """Return the effect of an offer times the share of people who take it up: a smooth function."""
+    return effect / (1 + np.exp(-appeal))
+
+
+def _smooth(rng: np.random.Generator) -> Game:
+    """Return the game of an offer whose effect and appeal are drawn from Gaussian processes."""
+    made = synthetic("se", 2, rng, SMOOTH_POINTS)
+    x = np.linspace(0.0, 1.0, SMOOTH_POINTS)[:, None]
+    truth = made.truth(x)
+    values = taken_up(*truth.T)
+    few = rng.permutation(SMOOTH_POINTS)[:LEARNED]
+    seed = int(rng.integers(2**32))
+    return replace(
+        made,
+        objective=Composed(taken_up, 2),
+        optimum=float(values.max()),
+        whole=GaussianProcess.fit("SE0", x[few], values[few], seed=seed),
+        bounds=np.array([1.0, np.abs(truth[:, 0]).max() / 4]),
+    )
+
+
+def _weather(file: str, rng: np.random.Generator) -> Game:
     """Return the game of finding the station with the highest perceived temperature."""
-    places, weather = stations()
+    places, weather = stations(file)
     order = rng.permutation(len(places))
     pilot, left = np.split(order, [len(order) // 3])
     few = pilot[:LEARNED]
@@ -165,7 +196,7 @@ def _weather(rng: np.random.Generator) -> Game:
         GaussianProcess.fit(kernel, places[few], values, seed=seed) for values in weather[few].T
     ]
     bounds = derivative_bounds(weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed)
-    objective = Nonlinear(perceived_temperature, bounds)
+    objective = Composed(perceived_temperature, 3)
     values = perceived_temperature(*weather.T)
     whole = GaussianProcess.fit(kernel, places[few], values[few], seed=seed)
     index = {place.tobytes(): values for place, values in zip(places, weather, strict=True)}
@@ -175,7 +206,7 @@ def _weather(rng: np.random.Generator) -> Game:
 
     optimum = float(values[left].max())
     space = Points(places[left])
-    return Game(space, components, objective, truth, np.zeros(3), 1.0, optimum, whole)
+    return Game(space, components, objective, truth, np.zeros(3), 1.0, optimum, whole, bounds)
 
 
 def derivative_bounds(low: np.ndarray, high: np.ndarray, seed: int) -> np.ndarray:

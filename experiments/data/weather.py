@@ -10,9 +10,9 @@ import numpy as np
 
 from kem_pymc.data.datasets.files import Folder, not_csv, read_csv
 
-#: File of the stations, and where it comes from.
-STATIONS = "weather/us_metar_2022-10-23.csv"
-SOURCE = "the reports of the Aviation Weather Center of 2022-10-23, as a table of stations"
+#: Files of stations, by the time of their reports: a night and an afternoon in autumn.
+NIGHT, AFTERNOON = "weather/us_metar_2022-10-23.csv", "weather/us_metar_2014-09-26.csv"
+SOURCE = "the reports of the Aviation Weather Center of that day, as a table of stations"
 
 #: Degrees Fahrenheit above which the heat index holds, and below which the wind chill does; and the
 #: wind speed in miles per hour from which it does.
@@ -74,11 +74,13 @@ def _heat_index(t: Any, r: Any, numbers: Any, where: Any) -> Any:
     return where(simple >= 80.0, full, simple)
 
 
-def stations(data_home: Folder = None) -> Stations:
+def stations(file: str = NIGHT, data_home: Folder = None) -> Stations:
     """Load the stations of the contiguous United States, without repeated places.
 
     Parameters
     ----------
+    file : str
+        `NIGHT` or `AFTERNOON`.
     data_home : path, optional
         Folder of the data files, see :func:`kem_pymc.data.datasets.data_home`.
 
@@ -90,12 +92,12 @@ def stations(data_home: Folder = None) -> Stations:
         If the file isn't in the data home.
     """
     values = ["latitude", "longitude", "temp_c", "relative_humidity_pct", "wind_speed_kt"]
-    table = read_csv(STATIONS, data_home, source=SOURCE, columns=[*values, "region"])
+    table = read_csv(file, data_home, source=SOURCE, columns=[*values, "region"])
     table = table[table["region"] == "CONUS"].dropna(subset=values)
     table = table.drop_duplicates(subset=values[:2])
     try:
         rows = table[values].to_numpy(np.float64)
     except ValueError as error:
-        raise not_csv(STATIONS) from error
+        raise not_csv(file) from error
     weather = np.column_stack([rows[:, 2] * 1.8 + 32, rows[:, 3], rows[:, 4] * KNOT])
     return Stations(rows[:, :2], weather)

@@ -7,10 +7,8 @@ from kem_pymc._system.lazy import lazily
 if TYPE_CHECKING:
     from kem_pymc.bandits.bandit import Bandit as Bandit
     from kem_pymc.bandits.bandit import exploration as exploration
-    from kem_pymc.bandits.objective import Nonlinear as Nonlinear
-    from kem_pymc.bandits.objective import Propagated as Propagated
+    from kem_pymc.bandits.objective import Composed as Composed
     from kem_pymc.bandits.objective import Weighted as Weighted
-    from kem_pymc.bandits.objective import sampled_bounds as sampled_bounds
     from kem_pymc.bandits.regression import ComposedProcess as ComposedProcess
     from kem_pymc.bandits.regression import DecomposedPosterior as DecomposedPosterior
     from kem_pymc.bandits.space import Box as Box
@@ -22,14 +20,12 @@ __getattr__, __all__ = lazily(
     {
         "Bandit": "bandit",
         "Box": "space",
+        "Composed": "objective",
         "ComposedProcess": "regression",
         "DecomposedPosterior": "regression",
-        "Nonlinear": "objective",
         "Points": "space",
         "GaussianProcess": "kem_pymc.gp.process",
-        "Propagated": "objective",
         "Weighted": "objective",
         "exploration": "bandit",
-        "sampled_bounds": "objective",
     },
 )

@@ -1,28 +1,70 @@
 """Objectives of bandits: known functions of unknown components (definitions 1 and 2)."""
 
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from pandas.api.types import is_list_like
-from scipy.stats import qmc
+from scipy.special import ndtr, ndtri
+from scipy.stats import chi, qmc
 
-from kem_pymc._system.options import check_seed, check_whole, checked
+from kem_pymc._system.options import check_choice, check_whole, checked
 from kem_pymc.data.validation import filled, number_array
 from kem_pymc.errors import InputError
+from kem_pymc.gp.acquisition import log_expected_improvement
 
 #: A known weight: a number, or a function of points (m, D) with values (m,).
 type Weight = float | Callable[[np.ndarray], np.ndarray]
 
-#: Number of quasi-random points at which derivatives are computed, the step relative to the ranges,
-#: and by how much the largest one is enlarged.
-SAMPLES, STEP, MARGIN = 4096, 1e-5, 1.05
+#: Means and variances, of objectives (m,) or of components (m, J).
+type Moments = tuple[np.ndarray, np.ndarray]
+
+#: Rules for the upper confidence bound of a `Composed` objective.
+RuleName = Literal["quantile", "box", "theorem"]
+
+#: Number of draws of the components, and largest number of values of g that are computed at once.
+DRAWS, AT_ONCE = 512, 2**16
+
+#: How far draws reach beyond the sphere on which the tail of a linear function begins.
+BEYOND = 2.0
+
+#: Weight of the improvement of a normal distribution beside that of draws, of which none may be.
+FAINT = 1e-20
+
+
+class _Objective(ABC):
+    """What policies ask of an objective, given the moments (m, J) of its independent components.
+
+    `sign` is 1 to maximise the objective, and -1 to minimise it.
+    """
+
+    #: Number of variables at a point of which the upper confidence bound takes care (theorem 8).
+    joint: int = 1
+
+    @abstractmethod
+    def moments(self, x: np.ndarray, means: np.ndarray, variances: np.ndarray) -> Moments:
+        """Return means and variances (m,) at points (m, D)."""
+
+    def upper(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray, reach: float, sign: float
+    ) -> np.ndarray:
+        """Return upper confidence bounds (m,), `reach` standard deviations above the means."""
+        mean, variance = self.moments(x, means, variances)
+        return sign * mean + reach * np.sqrt(variance)
+
+    def log_improvement(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray, best: float, sign: float
+    ) -> np.ndarray:
+        """Return logs of the expected improvement (m,) on a value."""
+        mean, variance = self.moments(x, means, variances)
+        return log_expected_improvement(-sign * mean, np.sqrt(variance), -sign * best)
 
 
 @checked
-class Weighted:
+class Weighted(_Objective):
     """The objective ``f(x) = sum_j g_j(x) f_j(x)`` (definition 1).
 
     Parameters
@@ -76,47 +118,67 @@ class Weighted:
         """Return weighted sums (m,) at points (m, D), given the components (m, J) there."""
         return (self.weights(x) * components).sum(axis=1)
 
-    def moments(
-        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (m,), given those of independent components (m, J).
-
-        See algorithm 2.
-        """
+    def moments(self, x: np.ndarray, means: np.ndarray, variances: np.ndarray) -> Moments:
+        """Return means and variances (m,) at points (m, D) (algorithm 2)."""
         g = self.weights(x)
         return (g * means).sum(axis=1), (g**2 * variances).sum(axis=1)
 
 
 @checked
-class Nonlinear:
-    """The objective ``f(x) = g(f_1(x), ..., f_J(x))`` with bounded derivatives (definition 2).
+class Composed(_Objective):
+    """The objective ``f(x) = g(f_1(x), ..., f_J(x))`` (definition 2), where g may jump.
+
+    Its mean, variance and expected improvement are those of g of independent normal components with
+    their posterior moments. They, and the bounds, are computed with 512 quasi-random draws, which
+    all points and rounds share.
 
     Parameters
     ----------
     g : callable
-        Function of J arrays (m,), with values (m,).
-    bounds : array_like, shape (J,)
-        Bounds B_j of the absolute derivatives of g by its arguments. They may be estimated by
-        :func:`sampled_bounds`.
+        Function of J arrays (m,), with values (m,). It has to be finite for all values that the
+        components may have, also unlikely ones.
+    count : int
+        Number of components J.
+    rule : {"quantile", "box", "theorem"}
+        What the upper confidence bound is, where beta is beta_t with its factor.
+
+        "quantile" is the quantile of g of the components at probability ``Phi(sqrt(beta))``. For a
+        linear g it is ``mean + sqrt(beta) sd``, up to the error of the draws.
+
+        "box" is the largest value of g at 512 points and the corners of the box of all components
+        within ``sqrt(beta)`` standard deviations of their means. While theorem 8's components are
+        in there, the objective is below the largest value in the box.
+
+        "theorem" is the bound of algorithm 4, ``g(means) + sqrt(beta J sum_j B_j^2 sigma_j^2)``,
+        nowhere below that of "box". A function that jumps has no bounds B_j.
+    bounds : array_like, shape (J,), optional
+        Bounds B_j of the absolute derivatives of g by its arguments, for "theorem".
 
     Raises
     ------
     InputError
-        If a bound is negative or infinite.
+        If there is no such rule, or "theorem" has no bounds or another rule has some, or one is
+        negative or infinite.
     """
 
-    def __init__(self, g: Callable[..., Any], bounds: npt.ArrayLike) -> None:
-        self.g = g
-        self.bounds = np.atleast_1d(number_array("bounds", bounds))
-        if self.bounds.ndim != 1 or not (self.bounds >= 0).all():
+    def __init__(
+        self,
+        g: Callable[..., Any],
+        count: int,
+        rule: RuleName = "quantile",
+        bounds: npt.ArrayLike | None = None,
+    ) -> None:
+        check_whole(count=count)
+        check_choice(get_args(RuleName), rule=rule)
+        self.g, self.count, self.rule = g, int(count), rule
+        self.bounds = number_array("bounds", [] if bounds is None else bounds)
+        self.joint = 1 if rule == "quantile" else self.count
+        needed = self.count if rule == "theorem" else 0
+        if self.bounds.shape != (needed,) or not (self.bounds >= 0).all():
             raise InputError(
-                f"The bounds are {self.bounds}. Give one finite number, 0 or more, each."
+                f"The bounds of derivatives are {self.bounds}, and there are {count} components. "
+                "Give one number, 0 or more, for each with the rule theorem, and else none."
             )
-
-    @property
-    def count(self) -> int:
-        """Number of components J."""
-        return len(self.bounds)
 
     def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
         """Return values of g (m,) at points (m, D), given the components (m, J) there.
@@ -141,108 +203,92 @@ class Nonlinear:
             )
         return values
 
-    def moments(
-        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return g of the means, and ``J sum_j B_j^2 sigma_j^2`` (algorithm 4)."""
-        return self.value(x, means), self.count * (variances @ self.bounds**2)
+    def moments(self, x: np.ndarray, means: np.ndarray, variances: np.ndarray) -> Moments:
+        """Return means and variances (m,) at points (m, D)."""
+        values = self._values(x, means, variances, _normal(self.count))
+        parts = [(drawn.mean(axis=0), drawn.var(axis=0)) for drawn in values]
+        mean, variance = map(np.concatenate, zip(*parts, strict=True))
+        return mean, variance
 
-    def check(self, components: np.ndarray) -> None:
-        """Warn if a derivative of g at observed components (J,) is beyond its bound."""
-        steps = STEP * np.maximum(np.abs(components), STEP)
-        slopes = np.abs(_slopes(self.g, components[None], steps))[0]
-        beyond = np.flatnonzero(slopes > 1.001 * self.bounds + 1e-9)
-        if len(beyond):
-            j = beyond[0]
-            warnings.warn(
-                f"The derivative of g by component {j + 1} is {slopes[j]:.4g} at "
-                f"{components.tolist()}, beyond its bound {self.bounds[j]:.4g}. The upper "
-                "confidence bound is too small; give larger bounds.",
-                stacklevel=3,
-            )
+    def upper(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray, reach: float, sign: float
+    ) -> np.ndarray:
+        """Return upper confidence bounds (m,) by the rule, with sqrt(beta) as `reach`."""
+        if self.rule == "theorem":
+            spread = np.sqrt(self.count * variances @ self.bounds**2)
+            return sign * self.value(x, means) + reach * spread
+        if self.rule == "box":
+            values = self._values(x, means, variances, reach * _cube(self.count))
+            return np.concatenate([(sign * drawn).max(axis=0) for drawn in values])
+        draws, weights = _tail(self.count, reach)
+        tops = []
+        for drawn in self._values(x, means, variances, draws):
+            falling = np.argsort(-sign * drawn, axis=0)
+            above = np.cumsum(weights[falling], axis=0) > ndtr(-reach)
+            place = np.take_along_axis(falling, above.argmax(axis=0)[None], axis=0)
+            tops.append(sign * np.take_along_axis(drawn, place, axis=0)[0])
+        return np.concatenate(tops)
+
+    def log_improvement(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray, best: float, sign: float
+    ) -> np.ndarray:
+        """Return logs of the expected improvement (m,) on a value."""
+        logs = []
+        for drawn in self._values(x, means, variances, _normal(self.count)):
+            gain = np.maximum(sign * (drawn - best), 0.0).mean(axis=0)
+            # Points of which no draw improves are compared by normal distributions.
+            mean, sd = sign * drawn.mean(axis=0), drawn.std(axis=0)
+            faint = log_expected_improvement(-mean, sd, -sign * best) + np.log(FAINT)
+            with np.errstate(divide="ignore"):
+                logs.append(np.logaddexp(np.log(gain), faint))
+        return np.concatenate(logs)
+
+    def _values(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray, draws: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """Yield values of g (n, some) of standardised draws (n, J), at a few points at a time."""
+        size = max(1, AT_ONCE // len(draws))
+        for first in range(0, max(len(means), 1), size):
+            few = slice(first, first + size)
+            sds = np.sqrt(variances[few])
+            # Component by component, so that g computes with arrays without gaps.
+            shifted = means[few].T[:, None] + draws.T[:, :, None] * sds.T[:, None]
+            yield self.value(x, shifted.reshape(self.count, -1).T).reshape(len(draws), -1)
 
 
-class Propagated(Nonlinear):
-    """A nonlinear objective whose uncertainty is propagated where the components are expected.
+@lru_cache(maxsize=16)
+def _uniform(count: int) -> np.ndarray:
+    """Return quasi-random numbers (n, J + 1) between 0 and 1."""
+    unit = qmc.Sobol(count + 1, rng=np.random.default_rng(0)).random(DRAWS)
+    return np.clip(unit, 1e-12, 1 - 1e-12)
 
-    The variance is ``sum_j ((g(mu + sigma_j e_j) - g(mu - sigma_j e_j)) / 2)^2``. It needs no
-    bounds, and is often far smaller than that of algorithm 4, which is for the largest derivatives
-    anywhere; but theorem 8 doesn't hold for it.
 
-    Parameters
-    ----------
-    g : callable
-        Function of J arrays (m,), with values (m,).
-    count : int
-        Number of components J.
+def _normal(count: int) -> np.ndarray:
+    """Return draws (n, J) of standard normal variables."""
+    return ndtri(_uniform(count)[:, :count])
+
+
+@lru_cache(maxsize=16)
+def _cube(count: int) -> np.ndarray:
+    """Return points (n, J) of the cube from -1 to 1, with the centre, and its corners."""
+    inside = 2 * _uniform(count)[:, :count] - 1
+    return np.vstack([np.zeros(count), inside, np.unique(np.sign(inside), axis=0)])
+
+
+@lru_cache(maxsize=16)
+def _tail(count: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws (n, J) of standard normal variables, and weights (n,) whose sum is one.
+
+    Draws have distances from zero that are as often far as near, up to beyond where a linear
+    function is `reach` standard deviations from its mean. Of 512 draws themselves 1 or none would
+    be above the quantiles of upper confidence bounds.
     """
-
-    def __init__(self, g: Callable[..., Any], count: int) -> None:
-        check_whole(count=count)
-        super().__init__(g, np.full(count, 0.0))
-
-    def check(self, components: np.ndarray) -> None:
-        """Do nothing: there are no bounds."""
-
-    def moments(
-        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return g of the means, and the propagated variance."""
-        variance = np.zeros(len(means))
-        for j, sd in enumerate(np.sqrt(variances).T):
-            shift = np.zeros_like(means)
-            shift[:, j] = sd
-            variance += 0.25 * (self.value(x, means + shift) - self.value(x, means - shift)) ** 2
-        return self.value(x, means), variance
+    normal = _normal(count)
+    distance = (np.hypot(reach, np.sqrt(count)) + BEYOND) * _uniform(count)[:, count]
+    weights = chi(count).pdf(distance)
+    draws = normal * (distance / np.linalg.norm(normal, axis=1))[:, None]
+    return draws, weights / weights.sum()
 
 
 #: An objective of J components.
-type Objective = Weighted | Nonlinear
-
-
-@checked
-def sampled_bounds(
-    g: Callable[..., Any], low: npt.ArrayLike, high: npt.ArrayLike, seed: int = 0
-) -> np.ndarray:
-    """Return the largest differences of a function at random points of a box, with a margin of 5 %.
-
-    Parameters
-    ----------
-    g : callable
-        Function of J arrays (m,), with values (m,).
-    low, high : array_like, shape (J,)
-        Ranges of the components.
-    seed : int
-
-    Returns
-    -------
-    ndarray, shape (J,)
-
-    Raises
-    ------
-    InputError
-        If the box is empty, or g isn't finite somewhere.
-    """
-    check_seed(seed=seed)
-    low, high = (np.atleast_1d(number_array("ends of the box", ends)) for ends in (low, high))
-    if low.shape != high.shape or not (low < high).all():
-        raise InputError(f"The box from {low} to {high} is empty. Give larger upper ends.")
-    unit = qmc.Sobol(len(low), rng=np.random.default_rng(seed)).random(SAMPLES)
-    slopes = _slopes(g, low + unit * (high - low), STEP * (high - low))
-    bounds = MARGIN * np.abs(slopes).max(axis=0)
-    if not np.isfinite(bounds).all():
-        raise InputError(
-            f"The derivative of g by component {int(np.argmax(~np.isfinite(bounds))) + 1} isn't "
-            "finite somewhere in the box. Give a smaller box, or bounds."
-        )
-    return bounds
-
-
-def _slopes(g: Callable[..., Any], points: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return central differences (m, J) of a function."""
-    slopes = np.empty(points.shape)
-    with np.errstate(all="ignore"):
-        for j, step in enumerate(steps):
-            ends = [np.asarray(g(*(points + s * np.eye(len(steps))[j]).T)) for s in (step, -step)]
-            slopes[:, j] = (ends[0] - ends[1]) / (2 * step)
-    return slopes
+type Objective = Weighted | Composed

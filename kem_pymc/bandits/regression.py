@@ -6,16 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.options import checked
-from kem_pymc.bandits.objective import Objective, Weighted
+from kem_pymc.bandits.objective import Moments, Objective, Weighted
 from kem_pymc.data.validation import filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior, Process
 
 #: A component: a Gaussian process, or draws of one, which have the same weight.
 type Component = Process | Sequence[Process]
-
-#: Means and variances.
-type Moments = tuple[np.ndarray, np.ndarray]
 
 
 @checked
@@ -136,8 +133,7 @@ class DecomposedPosterior:
     @property
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (m,) of the objective at the points."""
-        each = [_mixed([draw.at_points for draw in draws]) for draws in self.posteriors]
-        return self.objective.moments(self.points, *_columns(each))  # type: ignore[arg-type]
+        return self.predict(self.points)  # type: ignore[arg-type]
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m,) of the objective at inputs (m, D), without noise."""
@@ -145,7 +141,13 @@ class DecomposedPosterior:
 
     def predict_components(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m, J) of the components at inputs (m, D), without noise."""
-        return _columns([_mixed([draw.predict(x) for draw in draws]) for draws in self.posteriors])
+        kept = x is self.points  # up to date
+        each = [
+            _mixed([draw.at_points if kept else draw.predict(x) for draw in draws])
+            for draws in self.posteriors
+        ]
+        means, variances = zip(*each, strict=True)
+        return np.column_stack(means), np.column_stack(variances)
 
 
 def _mixed(moments: Sequence[Moments]) -> Moments:
@@ -154,9 +156,3 @@ def _mixed(moments: Sequence[Moments]) -> Moments:
         return moments[0]
     means, variances = zip(*moments, strict=True)
     return np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0)
-
-
-def _columns(moments: Sequence[Moments]) -> Moments:
-    """Return the moments of J components as columns (m, J)."""
-    means, variances = zip(*moments, strict=True)
-    return np.column_stack(means), np.column_stack(variances)

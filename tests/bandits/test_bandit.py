@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from kem_pymc.bandits import (
     Bandit,
     Box,
+    Composed,
     ComposedProcess,
     DecomposedPosterior,
     GaussianProcess,
-    Nonlinear,
     Points,
     Weighted,
     exploration,
@@ -138,21 +139,83 @@ def test_a_continuous_space_with_a_budget():
     np.testing.assert_allclose(bandit.ask(), [1.0, 1 / 6], atol=0.02)
 
 
-def test_a_nonlinear_objective_needs_a_process_of_values(functions):
-    objective = Nonlinear(lambda *f: np.tanh(sum(f)), bounds=np.ones(4))
+@pytest.mark.parametrize("rule", ["quantile", "box"])
+def test_a_kink_in_a_continuous_space(rule):
+    """The smaller of two gains is largest where they are equal, at the budget."""
+    values = {"LIN0.amplitude": 1.0, "LIN0.shift": 0.0, "LIN1.amplitude": 1.0, "LIN1.shift": 0.0}
+    components = [GaussianProcess.of(own, values, 1e-4, dimension=2) for own in ("LIN0", "LIN1")]
+    space = Box([0, 0], [1, 1], ([[1.0, 3.0]], [1.5]))
+    bandit = Bandit(space, components, Composed(lambda a, b: np.minimum(a, 2 * b), 2, rule))
+    for _ in range(8):
+        x = bandit.ask()
+        bandit.tell(x, [1.0 * x[0], 2.0 * x[1]])
+    np.testing.assert_allclose(bandit.ask(), [6 / 7, 3 / 14], atol=0.02)
+
+
+def test_a_composed_objective_needs_a_process_of_values(functions):
+    objective = Composed(lambda *f: np.tanh(sum(f)), 4)
     with pytest.raises(InputError, match="Give it as whole"):
         Bandit(Points(X), COMPONENTS, objective, "ei")
-    bandit = Bandit(Points(X), COMPONENTS, objective)
-    play(bandit, functions, 25)
-    total = functions.sum(axis=0)
-    assert total.max() - total[np.argmin(np.abs(X - bandit.best[0][0]))] < 0.2
-    with pytest.warns(UserWarning, match="beyond its bound"):
-        Bandit(Points(X), COMPONENTS, Nonlinear(objective.g, np.full(4, 0.1))).tell(
-            [0.0], np.zeros(4)
-        )
     whole = Bandit(Points(X), COMPONENTS, objective, "gp-ucb", whole=process(0.1))
     play(whole, functions, 3)
     assert whole.best[1] <= 1.0
+
+
+def target(a, b, c, d):
+    """A sum with a reward where the first two are alike."""
+    return a + b + c + d + np.where(np.abs(a - b) < 0.5, 3.0, 0.0)
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_composed_choices_against_simulation(direction, functions):
+    """The next choices have the largest simulated quantile, and improvement on the best mean."""
+    sign = 1 if direction == "maximize" else -1
+    rng = np.random.default_rng(2)
+    for policy in ("d-gpucb", "d-ei"):
+        objective = Composed(target, 4)
+        bandit = Bandit(Points(X), COMPONENTS, objective, policy, direction=direction)
+        play(bandit, functions, 6)
+        means, variances = bandit.model.predict_components(X[:, None])
+        shape = (4, 20_000, 120)
+        drawn = means.T[:, None] + np.sqrt(variances).T[:, None] * rng.normal(size=shape)
+        values = sign * target(*drawn)
+        mean, best = bandit.posterior(X)[0], sign * bandit.best[1]
+        np.testing.assert_allclose(sign * mean, values.mean(axis=0), atol=0.1)
+        if policy == "d-gpucb":
+            level = ndtr(np.sqrt(exploration(7, points=120) / 5))
+            height = np.quantile(values, level, axis=0)
+        else:
+            height = np.maximum(values - best, 0).mean(axis=0)
+        chosen = int(np.argmin(np.abs(X - bandit.ask()[0])))
+        assert height[chosen] - height.min() > 0.93 * np.ptp(height)
+        assert height[chosen] > np.quantile(height, 0.95)
+
+
+def test_components_lower_the_regret_of_a_jumping_objective():
+    """In six games of each policy; `target` isn't a process, and its bumps are hardly found."""
+    components = [process(own) for own in LENGTHSCALES]
+    total = dict.fromkeys(("d-gpucb", "d-ei", "gp-ucb"), 0.0)
+    for trial in range(6):
+        functions = drawn(components, [3, trial])
+        truth = target(*functions)
+        values = {"SE0.amplitude": truth.var(), "SE0.lengthscale": 0.1}
+        whole = GaussianProcess.of("SE0", values, 0.01, mean=truth.mean())
+        for policy in total:
+            objective = Composed(target, 4)
+            bandit = Bandit(Points(X), components, objective, policy, whole=whole, seed=trial)
+            rng = np.random.default_rng(trial)
+            for _ in range(25):
+                place = int(np.argmin(np.abs(X - bandit.ask()[0])))
+                total[policy] += truth.max() - truth[place]
+                bandit.tell(X[place : place + 1], functions[:, place] + 0.03 * rng.normal(size=4))
+    assert max(total["d-gpucb"], total["d-ei"]) < 0.8 * total["gp-ucb"]
+
+
+def test_theorems_have_the_beta_of_the_components():
+    """A union over J components by the rules "box" and "theorem", and by the others none."""
+    for rule, bounds, joint in (("quantile", None, 1), ("box", None, 4), ("theorem", [1] * 4, 4)):
+        bandit = Bandit(Points(X), COMPONENTS, Composed(target, 4, rule, bounds))
+        assert bandit._exploration(3) == exploration(3, points=120, components=joint)
 
 
 @pytest.mark.parametrize("policy", ["d-gpucb", "ei", "random"])
