@@ -39,7 +39,6 @@ from experiments.results import slug
 from kem_pymc._system.files import write_atomically
 from kem_pymc.lifelong import LifelongSampler, tasks
 from kem_pymc.lifelong.lbo import LBO
-from kem_pymc.lifelong.sampler import StudySampler
 from kem_pymc.lifelong.space import Space
 
 SPACE: dict[str, BaseDistribution] = {
@@ -80,13 +79,13 @@ class Point(NamedTuple):
 type Run = Callable[[list[Branin], int], Iterator[list[Point]]]
 
 
-def ours(method: str = "lbo", **settings: Any) -> Run:
+def ours(method: str = "lbo", *, warm_start: bool = False, **settings: Any) -> Run:
     """Return a sampler of the experiments, with settings of LBO."""
 
     def run(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
-        own = sampler(method, seed)
-        if isinstance(own, LifelongSampler):
-            own.lbo = LBO(seed=seed, **settings)
+        own = sampler(method, seed, warm_start=warm_start)
+        if settings and isinstance(own, LifelongSampler):
+            own.model = LBO(seed=seed, **settings)
         for function in functions:
             study = optuna.create_study(sampler=own)
             yield [step(study, function) for _ in range(EVALUATIONS)]
@@ -226,7 +225,7 @@ def show(title: str, table: pd.DataFrame) -> None:
 def times() -> None:
     """Print the time of an acquisition after many evaluations."""
     rng, space = np.random.default_rng(SEED), Space(SPACE)
-    own: StudySampler = LifelongSampler(seed=0)
+    own = sampler("lbo", 0)
     for function in branin_sequence(0.1, 2, rng):
         study = optuna.create_study(sampler=own)
         for row in space.draw(MANY, rng):
@@ -260,7 +259,7 @@ def main() -> None:
     else:
         runs = {
             "LBO": ours(),
-            "warm start": ours("warm_start_gp"),
+            "warm start": ours("gp", warm_start=True),
             "multi-task GP": ours("multitask_gp"),
             "BoTorch MultiTaskGP": botorch,
             "random": ours("random"),
