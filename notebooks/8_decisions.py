@@ -70,8 +70,8 @@ def score(trial, x, y):
 
 
 # %% [markdown]
-# Every data set is a study of Optuna. `LifelongSampler` learns from earlier studies: by default with
-# a Gaussian process whose prior mean they taught, or with the networks of lifelong Bayesian
+# Every data set is a study of Optuna. `LifelongSampler` learns from earlier studies: by default it
+# has a Gaussian process whose prior mean they taught, or else the networks of lifelong Bayesian
 # optimisation (LBO). Optuna's own sampler (TPE) begins anew with each, and random search learns
 # nothing.
 
