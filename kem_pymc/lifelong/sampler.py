@@ -96,7 +96,7 @@ class StudySampler(BaseSampler):
         check_whole(n_startup_trials=n_startup_trials)
         self.seed, self.n_startup_trials = seed, n_startup_trials
         self.warm_start = warm_start
-        self._leaders: list[tuple[Task, np.ndarray]] = []
+        self._leaders: dict[int, tuple[tuple[Task, ...], np.ndarray]] = {}
         self.storage = None if storage is None else optuna.storages.get_storage(storage)
         self._studies: dict[tuple[int, str], Study] = {}
         self._tasks: dict[tuple[int, str], tuple[Any, Task]] = {}
@@ -124,24 +124,26 @@ class StudySampler(BaseSampler):
         """
         if self.warm_start:
             tried = {row.tobytes() for row in seen}
-            for row in reversed(self._leading(tasks[:-1])):
+            for count in range(len(tasks) - 1, 0, -1):
+                row = self._leader(tasks[:count])
                 if row.tobytes() not in tried:
                     return row
         return new_point(space, seen, rng)
 
-    def _leading(self, tasks: Sequence[Task]) -> list[np.ndarray]:
-        """Return the point (D,) of each task that its model expects to be the best one.
+    def _leader(self, tasks: Sequence[Task]) -> np.ndarray:
+        """Return the point (D,) of the last of some tasks that its model expects to be the best.
 
-        It is chosen once for each task, as long as that and those before are the same objects.
+        It is chosen once, as long as the tasks are the same objects.
         """
-        for number, task in enumerate(tasks):
-            if number == len(self._leaders) or self._leaders[number][0] is not task:
-                del self._leaders[number:]
-                rng = np.random.default_rng([self.seed, number + 1, len(task.values), 2])
-                model = self.fit(tasks[: number + 1], rng)
-                expected = task.y if model is None else model.predict(task.rows)[0]
-                self._leaders.append((task, task.rows[int(np.argmin(expected))]))
-        return [row for _, row in self._leaders[: len(tasks)]]
+        number, task = len(tasks), tasks[-1]
+        known, row = self._leaders.get(number, ((), task.rows[:0]))
+        if [id(one) for one in known] != [id(one) for one in tasks]:
+            rng = np.random.default_rng([self.seed, number, len(task.values), 2])
+            model = self.fit(tasks, rng)
+            expected = task.y if model is None else model.predict(task.rows)[0]
+            row = task.rows[int(np.argmin(expected))]
+            self._leaders[number] = tuple(tasks), row
+        return row
 
     def learn(self, study: Study) -> None:
         """Make a study the next task, unless it is one.
