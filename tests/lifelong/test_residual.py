@@ -166,3 +166,4 @@ def test_later_studies_find_the_minimum_soon(direction):
     point, value = sampler.best(study)
     assert point["x"] == pytest.approx(0.34, abs=0.03)
     assert sign * value == pytest.approx(6.0, abs=0.1)
+    assert value == pytest.approx(study.best_value, abs=0.003)
