@@ -34,6 +34,9 @@ WALL = 1e10
 #: Standard deviations of what tasks have in common and of residuals, where a fit begins.
 FACTORS = (0.8, 0.4)
 
+#: Smallest of these where a fit goes on, and log noise variance of a start with noise.
+LEAST_FACTOR, LOG_NOISE = 0.2, -2.0
+
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
@@ -247,10 +250,15 @@ def fitted_together(
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
         return _together()(rows, y, same, offset, values)
 
+    # Noise, which a function with short lengthscales may be taken for.
+    lengthscales = np.full(2 * rows.shape[1], LOG_LENGTHSCALES[0])
+    noisy = np.concatenate([lengthscales, [LOG_NOISE], FACTORS])
     if near is not None:
-        return _least(loss, [near], FEW)
-    drawn = [_drawn(2 * rows.shape[1], rng) for _ in range(STARTS)]
-    return _least(loss, [np.append(one, FACTORS) for one in drawn])
+        # Where a standard deviation is zero the objective has no slope along it.
+        start = np.append(near[:-2], np.maximum(np.abs(near[-2:]), LEAST_FACTOR))
+        return _least(loss, [start, noisy], FEW)
+    drawn = [_drawn(2 * rows.shape[1], rng) for _ in range(STARTS - 1)]
+    return _least(loss, [noisy, *(np.append(one, FACTORS) for one in drawn)])
 
 
 def kernels(values: np.ndarray) -> tuple[Kernel, Kernel]:

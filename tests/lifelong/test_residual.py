@@ -167,3 +167,18 @@ def test_later_studies_find_the_minimum_soon(direction):
     assert point["x"] == pytest.approx(0.34, abs=0.03)
     assert sign * value == pytest.approx(6.0, abs=0.1)
     assert value == pytest.approx(study.best_value, abs=0.003)
+
+
+def test_the_expected_value_is_in_the_units_of_the_function():
+    """Of a study whose values are noisy, and larger than all of the one before."""
+    rng, sampler = np.random.default_rng(5), LifelongSampler(seed=0)
+    for shift in (0.0, 3.0):
+        study = optuna.create_study(sampler=sampler)
+        for x in np.linspace(0, 1, 30):
+            value = shift + 4 * (x - 0.4) ** 2 + 0.3 * rng.normal()
+            space = {"x": optuna.distributions.FloatDistribution(0, 1)}
+            study.add_trial(optuna.create_trial(params={"x": x}, distributions=space, value=value))
+        sampler.learn(study)
+    point, value = sampler.best(study)
+    exact = 3.0 + 4 * (point["x"] - 0.4) ** 2
+    assert abs(value - exact) < 0.5 * abs(study.best_value - exact)
