@@ -105,9 +105,7 @@ class Extrapolations(Strict):
 
 
 #: Optimisers by name, see :func:`experiments.lifelong.samplers.sampler`.
-MethodName = Literal[
-    "lbo", "random", "gp", "multitask_gp", "warm_start_gp", "dngo", "ablr", "ablr_100"
-]
+MethodName = Literal["residual", "lbo", "random", "gp", "multitask_gp", "dngo", "ablr", "ablr_100"]
 
 
 class Optimiser(Strict):
@@ -118,9 +116,12 @@ class Optimiser(Strict):
     method : str
     alpha, max_networks
         See :class:`kem_pymc.lifelong.LifelongSampler`, for "lbo".
+    warm_start : bool
+        Whether later functions begin where earlier ones were best.
     """
 
     method: MethodName
+    warm_start: bool = False
     alpha: PositiveFloat = 2.0
     max_networks: PositiveInt = 10
 

@@ -70,12 +70,15 @@ def score(trial, x, y):
 
 
 # %% [markdown]
-# Every data set is a study of Optuna. Lifelong Bayesian optimisation (LBO) learns from earlier
-# studies; Optuna's own sampler (TPE) begins anew with each, and random search learns nothing.
+# Every data set is a study of Optuna. `LifelongSampler` learns from earlier studies: by default it
+# has a Gaussian process whose prior mean they taught, or else the networks of lifelong Bayesian
+# optimisation (LBO). Optuna's own sampler (TPE) begins anew with each, and random search learns
+# nothing.
 
 # %%
 samplers = {
-    "LBO": LifelongSampler(seed=seed),
+    "learned mean": LifelongSampler(seed=seed),
+    "LBO": LifelongSampler(seed=seed, model="lbo"),
     "TPE": optuna.samplers.TPESampler(seed=seed),
     "random": optuna.samplers.RandomSampler(seed=seed),
 }
@@ -109,7 +112,7 @@ plt.show()
 ax = networks(samplers["LBO"].networks())
 
 # %%
-samplers["LBO"].best(studies["LBO"][years])
+samplers["learned mean"].best(studies["learned mean"][years])
 
 # %% [markdown]
 # ## When to notify

@@ -1,36 +1,22 @@
 """Samplers with which lifelong Bayesian optimisation is compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from scipy.optimize import minimize
 
 from kem_pymc.gp.posterior import Posterior
-from kem_pymc.kernels.base import MATERN52
 from kem_pymc.lifelong import networks
 from kem_pymc.lifelong.lbo import FIRST_LOG_PRECISIONS, LBO, NetworkProcess
-from kem_pymc.lifelong.sampler import LifelongSampler, StudySampler, new_point
-from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.matern import JITTER, correlation, fitted
+from kem_pymc.lifelong.residual import TaskModel
+from kem_pymc.lifelong.sampler import LifelongSampler, StudySampler
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import LOG_PRECISIONS, Adam, log_likelihoods
-
-#: Means and standard deviations of the normal priors of log lengthscales and of the log noise
-#: variance. Values are standardised, and columns are in [0, 1].
-LOG_LENGTHSCALES, LOG_NOISES = (-0.7, 1.0), (-7.0, 2.0)
-
-#: Bounds of all coordinates of a Gaussian process.
-BOUNDS = (-12.0, 5.0)
-
-#: Number of starting points of the fit of a Gaussian process, and of the iterations of each.
-STARTS, ITERATIONS = 3, 100
-
-#: Variance that is added to the noise of a Gaussian process.
-JITTER = 1e-8
 
 
 class RandomSampler(StudySampler):
@@ -43,39 +29,6 @@ class RandomSampler(StudySampler):
 # --- Gaussian processes ---------------------------------------------------------------------------
 
 
-def correlation(x: Any, z: Any, lengthscales: Any) -> Any:
-    """Return Matern 5/2 correlations (n, m) with a lengthscale for each column, as expressions."""
-    x, z = x / lengthscales, z / lengthscales
-    squares = pt.sqr(x[:, None, :] - z[None, :, :]).sum(axis=-1)
-    return MATERN52.expression(pt.sqrt(squares + 2e-13), 0.0, 1.0)  # the root has a derivative
-
-
-@cache
-def _correlation() -> Any:
-    """Return the compiled correlation."""
-    inputs = [pt.matrix("x"), pt.matrix("z"), pt.vector("lengthscales")]
-    return pytensor.function(inputs, correlation(*inputs))
-
-
-@cache
-def _objective() -> Any:
-    """Return the compiled negative log posterior with its gradient, for any shape."""
-    rows, y, tasks = pt.matrix("rows"), pt.vector("y"), pt.lvector("tasks")
-    log_lengthscales, log_noise = pt.vector("log_lengthscales"), pt.scalar("log_noise")
-    factor = pt.matrix("factor")
-    of_tasks = pt.dot(factor, factor.T)
-    covariance = correlation(rows, rows, pt.exp(log_lengthscales)) * of_tasks[tasks][:, tasks]
-    covariance += (pt.exp(log_noise) + JITTER) * pt.eye(y.shape[0])
-    root = pt.linalg.cholesky(covariance)
-    white = pt.linalg.solve_triangular(root, y, lower=True)
-    loss = 0.5 * pt.sqr(white).sum() + pt.log(pt.diagonal(root)).sum()
-    loss += 0.5 * pt.sqr((log_lengthscales - LOG_LENGTHSCALES[0]) / LOG_LENGTHSCALES[1]).sum()
-    loss += 0.5 * pt.sqr((log_noise - LOG_NOISES[0]) / LOG_NOISES[1])
-    loss += 0.5 * (pt.sqr(factor).sum())
-    slopes = pt.grad(loss, [log_lengthscales, log_noise, factor])
-    return pytensor.function([rows, y, tasks, log_lengthscales, log_noise, factor], [loss, *slopes])
-
-
 @dataclass(frozen=True, eq=False)
 class TaskProcess:
     """A Gaussian process of several tasks (Swersky et al. 2013).
@@ -86,15 +39,15 @@ class TaskProcess:
     Attributes
     ----------
     lengthscales : ndarray, shape (D,)
-    noise : float
-        Noise variance.
     of_tasks : ndarray, shape (T, T)
         Covariance of tasks.
+    noise : float
+        Noise variance.
     """
 
     lengthscales: np.ndarray
-    noise: float
     of_tasks: np.ndarray
+    noise: float
 
     @property
     def dimension(self) -> int:
@@ -108,7 +61,7 @@ class TaskProcess:
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return prior covariances (n, m) of points (n, D + 1) and (m, D + 1)."""
         places = np.ix_(x[:, -1].astype(int), z[:, -1].astype(int))
-        return _correlation()(x[:, :-1], z[:, :-1], self.lengthscales) * self.of_tasks[places]
+        return correlation(x[:, :-1], z[:, :-1], self.lengthscales) * self.of_tasks[places]
 
     def variance(self, x: np.ndarray) -> np.ndarray:
         """Return prior variances (n,) at points (n, D + 1)."""
@@ -117,30 +70,6 @@ class TaskProcess:
     def noise_at(self, x: np.ndarray) -> np.ndarray:
         """Return noise variances (n,)."""
         return np.full(len(x), self.noise + JITTER)
-
-
-@dataclass(frozen=True, eq=False)
-class TaskModel:
-    """The posterior of the last task's function.
-
-    Attributes
-    ----------
-    posterior : Posterior
-        That of a :class:`TaskProcess`, given the evaluations of all tasks.
-    place : int
-        Place of the last task.
-    """
-
-    posterior: Posterior
-    place: int
-
-    def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (m,) of the function at points (m, D)."""
-        return self.posterior.predict(np.column_stack([rows, np.full(len(rows), self.place)]))
-
-    def observe(self, x: np.ndarray, y: float) -> "TaskModel":
-        """Return the model with one more evaluation of the last task, at a point (D,)."""
-        return replace(self, posterior=self.posterior.observe(np.append(x, self.place), y))
 
 
 class MultiTaskGP(StudySampler):
@@ -154,64 +83,14 @@ class MultiTaskGP(StudySampler):
         rows = np.concatenate([task.rows for task in used])
         y = np.concatenate([task.y for task in used])
         places = np.repeat(np.arange(len(used)), [len(task.y) for task in used])
-        columns, count = rows.shape[1], len(used)
-        lower = np.tril_indices(count)
-
-        def unpacked(values: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-            factor = np.zeros((count, count))
-            factor[lower] = values[columns + 1 :]
-            return values[:columns], float(values[columns]), factor
-
-        def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-            try:
-                height, *slopes = _objective()(rows, y, places, *unpacked(values))
-            except np.linalg.LinAlgError:
-                return 1e10, np.zeros(len(values))
-            if not np.isfinite(height):
-                return 1e10, np.zeros(len(values))
-            return float(height), np.concatenate([slopes[0], [slopes[1]], slopes[2][lower]])
-
-        # All tasks are alike at first.
-        alike = np.where(lower[1] == 0, 0.9, np.where(lower[0] == lower[1], 0.45, 0.0))
-        optima = []
-        for _ in range(STARTS):
-            lengthscales = rng.normal(*LOG_LENGTHSCALES, columns)
-            drawn = np.concatenate([lengthscales, [rng.normal(*LOG_NOISES)], alike])
-            optima.append(
-                minimize(
-                    loss,
-                    np.clip(drawn, *BOUNDS),
-                    jac=True,
-                    method="L-BFGS-B",
-                    bounds=[BOUNDS] * len(drawn),
-                    options={"maxiter": ITERATIONS},
-                )
-            )
-        best = min(optima, key=lambda optimum: optimum.fun)
-        log_lengthscales, log_noise, factor = unpacked(best.x)
-        process = TaskProcess(np.exp(log_lengthscales), np.exp(log_noise), factor @ factor.T)
-        return TaskModel(Posterior.of(process, np.column_stack([rows, places]), y), count - 1)
+        process = TaskProcess(*fitted(rows, y, rng, tasks=places))
+        return TaskModel(Posterior.of(process, np.column_stack([rows, places]), y), len(used) - 1)
 
 
 class SingleTaskGP(MultiTaskGP):
     """A Gaussian process of the last task."""
 
     several = False
-
-
-class WarmStartGP(SingleTaskGP):
-    """A Gaussian process of the last task, which begins with the best points of earlier ones."""
-
-    def startup(
-        self, tasks: Sequence[Task], space: Space, seen: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray | None:
-        """Return the best point of an earlier task, the last one first."""
-        tried = {row.tobytes() for row in seen}
-        for task in reversed(tasks[:-1]):
-            row = task.rows[np.nanargmin(task.values)]
-            if row.tobytes() not in tried:
-                return row
-        return new_point(space, seen, rng)
 
 
 # --- One network ----------------------------------------------------------------------------------
@@ -317,7 +196,7 @@ class DNGO(StudySampler):
         return self.lbo.fit(tasks[-1:], rng)
 
 
-def sampler(method: str, seed: int, **options: Any) -> StudySampler:
+def sampler(method: str, seed: int, *, warm_start: bool = False, **options: Any) -> StudySampler:
     """Return a sampler by name.
 
     Parameters
@@ -325,19 +204,22 @@ def sampler(method: str, seed: int, **options: Any) -> StudySampler:
     method : str
         See :data:`experiments.settings.MethodName`.
     seed : int
+    warm_start : bool
+        See :class:`kem_pymc.lifelong.sampler.StudySampler`. In figures of Zhang et al. (2019) all
+        methods begin with the same random points.
     **options
         Of :class:`kem_pymc.lifelong.LifelongSampler`, for "lbo".
     """
-    if method == "lbo":
-        return LifelongSampler(seed=seed, **options)
+    own: dict[str, Any] = {"seed": seed, "warm_start": warm_start}
+    if method in ("lbo", "residual"):
+        return LifelongSampler(model="lbo" if method == "lbo" else "residual", **own, **options)
     if method == "ablr_100":
-        return ABLR(seed=seed, units=100)
+        return ABLR(units=100, **own)
     samplers: dict[str, type[StudySampler]] = {
         "random": RandomSampler,
         "gp": SingleTaskGP,
         "multitask_gp": MultiTaskGP,
-        "warm_start_gp": WarmStartGP,
         "dngo": DNGO,
         "ablr": ABLR,
     }
-    return samplers[method](seed=seed)
+    return samplers[method](**own)

@@ -75,7 +75,9 @@ class LifelongSelector(PoolSelector):
         self.priors = priors.without_parent()
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
         self.space = Space({str(candidate): IntDistribution(0, 1) for candidate in pool.candidates})
-        self.sampler = LifelongSampler(seed=seed, n_startup_trials=min(3, budget - 1))
+        self.sampler = LifelongSampler(
+            model="lbo", seed=seed, n_startup_trials=min(3, budget - 1), warm_start=False
+        )
         #: What is known about the pilot users' data sets.
         self.tasks: list[Task] = []
         self._scorer = Scorer(pool, "map", "laplace", runs, priors.noise_floor, self.priors)

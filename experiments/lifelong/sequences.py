@@ -31,7 +31,7 @@ class SequenceTask:
         The functions.
     title : str
         Name of the method in the figure.
-    method : str
+    method, warm_start
         See :func:`experiments.lifelong.samplers.sampler`.
     alpha, max_networks
         See :class:`kem_pymc.lifelong.LifelongSampler`.
@@ -46,6 +46,7 @@ class SequenceTask:
     sequence: ProblemSequence
     title: str
     method: MethodName
+    warm_start: bool
     alpha: float
     max_networks: int
     evaluations: int
@@ -91,7 +92,8 @@ class SequenceTask:
                             "seconds": seconds,
                         }
                     )
-            if isinstance(study_sampler, LifelongSampler):
+            if self.method == "lbo":
+                assert isinstance(study_sampler, LifelongSampler)
                 used = study_sampler.networks()
                 values = used["correlation"].values.round(4)
                 last = rows[self.evaluations - 1 :: self.evaluations]
@@ -108,7 +110,8 @@ class SequenceTask:
     def _sampler(self) -> StudySampler:
         options: dict[str, Any] = {"alpha": self.alpha, "max_networks": self.max_networks}
         keywords = options if self.method == "lbo" else {}
-        return sampler(self.method, 1000 * self.seed + self.trial, **keywords)
+        seed = 1000 * self.seed + self.trial
+        return sampler(self.method, seed, warm_start=self.warm_start, **keywords)
 
     def _study(self, study_sampler: StudySampler, name: str) -> Study:
         direction = self.sequence.direction
@@ -157,6 +160,7 @@ def tasks_of(
             sequence=sequence,
             title=title,
             method=method.method,
+            warm_start=method.warm_start,
             alpha=method.alpha,
             max_networks=method.max_networks,
             evaluations=length,

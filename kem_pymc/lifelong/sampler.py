@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -15,8 +15,8 @@ import xarray as xr
 from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
-from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong.residual import ResidualGP
 from kem_pymc.lifelong.tasks import Task
 
 try:
@@ -72,7 +72,10 @@ class StudySampler(BaseSampler):
         tasks are the studies that this sampler was used for.
     seed : int
     n_startup_trials : int
-        Number of points with which a study begins, random ones unless others are enqueued.
+        Number of points with which a study begins, unless others are enqueued.
+    warm_start : bool
+        Whether a study begins with the best points of earlier studies, those of the last one first.
+        Without them, and once they were tried, first points are random.
 
     Raises
     ------
@@ -87,10 +90,13 @@ class StudySampler(BaseSampler):
         *,
         seed: int = 0,
         n_startup_trials: int = 5,
+        warm_start: bool = True,
     ) -> None:
         check_seed(seed=seed)
         check_whole(n_startup_trials=n_startup_trials)
         self.seed, self.n_startup_trials = seed, n_startup_trials
+        self.warm_start = warm_start
+        self._leaders: dict[int, tuple[tuple[Task, ...], np.ndarray]] = {}
         self.storage = None if storage is None else optuna.storages.get_storage(storage)
         self._studies: dict[tuple[int, str], Study] = {}
         self._tasks: dict[tuple[int, str], tuple[Any, Task]] = {}
@@ -104,11 +110,40 @@ class StudySampler(BaseSampler):
         Earlier tasks have values that differ; those of the last one do, too.
         """
 
+    def normalised(self, tasks: Sequence[Task]) -> np.ndarray:
+        """Return the values (n,) of the last task as its model has them."""
+        return tasks[-1].y
+
     def startup(
         self, tasks: Sequence[Task], space: Space, seen: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray | None:
-        """Return a point (D,) with which the last task begins; None if all were seen."""
+        """Return a point (D,) with which the last task begins; None if all were seen.
+
+        It is where the model of an earlier task expects the best of the points tried there, the
+        last task first; a random one if there is no further task.
+        """
+        if self.warm_start:
+            tried = {row.tobytes() for row in seen}
+            for count in range(len(tasks) - 1, 0, -1):
+                row = self._leader(tasks[:count])
+                if row.tobytes() not in tried:
+                    return row
         return new_point(space, seen, rng)
+
+    def _leader(self, tasks: Sequence[Task]) -> np.ndarray:
+        """Return the point (D,) of the last of some tasks that its model expects to be the best.
+
+        It is chosen once, as long as the tasks are the same objects.
+        """
+        number, task = len(tasks), tasks[-1]
+        known, row = self._leaders.get(number, ((), task.rows[:0]))
+        if [id(one) for one in known] != [id(one) for one in tasks]:
+            rng = np.random.default_rng([self.seed, number, len(task.values), 2])
+            model = self.fit(tasks, rng)
+            expected = task.y if model is None else model.predict(task.rows)[0]
+            row = task.rows[int(np.argmin(expected))]
+            self._leaders[number] = tuple(tasks), row
+        return row
 
     def learn(self, study: Study) -> None:
         """Make a study the next task, unless it is one.
@@ -180,7 +215,8 @@ class StudySampler(BaseSampler):
                 rows = space.encode([trial.params for trial in trials])
                 mean, _ = model.predict(rows)
                 place = int(np.argmin(mean))
-                return trials[place].params, sign * tasks[-1].value_of(float(mean[place]))
+                value = tasks[-1].value_of(float(mean[place]), self.normalised(tasks))
+                return trials[place].params, sign * value
         lucky = min(trials, key=lambda trial: sign * _value(trial))
         return lucky.params, _value(lucky)
 
@@ -347,25 +383,29 @@ class StudySampler(BaseSampler):
 
 
 class LifelongSampler(StudySampler):
-    """Sampler for Optuna that learns from earlier studies (Zhang et al. 2019).
+    """Sampler for Optuna that learns from earlier studies.
 
-    Points are chosen by expected improvement under a model of the function: a sum of networks that
-    earlier studies share as far as it helps. See
+    Points are chosen by expected improvement under a model of the function. See
     :class:`StudySampler` for what a study's trials are taken for.
 
     Parameters
     ----------
-    storage, seed, n_startup_trials
+    storage, seed, n_startup_trials, warm_start
         See :class:`StudySampler`.
+    model : {"residual", "lbo"}
+        The model of a study's function: what earlier ones had in common plus a residual, both
+        Gaussian processes (:class:`kem_pymc.lifelong.residual.ResidualGP`); or lifelong Bayesian
+        optimisation (LBO, Zhang et al. 2019), a sum of networks that studies share as far as it
+        helps.
     alpha : float
-        Expected number of networks that a task uses.
+        Expected number of networks that a task uses, for "lbo".
     max_networks : int
-        Largest number of networks.
+        Largest number of networks, for "lbo".
 
     Raises
     ------
     InputError
-        If an option is out of range.
+        If an option is out of range, or the model is unknown.
 
     Examples
     --------
@@ -378,20 +418,36 @@ class LifelongSampler(StudySampler):
     """
 
     def __init__(
-        self, storage: Any = None, *, alpha: float = 2.0, max_networks: int = 10, **options: Any
+        self,
+        storage: Any = None,
+        *,
+        model: Literal["residual", "lbo"] = "residual",
+        alpha: float = 2.0,
+        max_networks: int = 10,
+        **options: Any,
     ) -> None:
         super().__init__(storage, **options)
         check_whole(max_networks=max_networks)
         if not (isinstance(alpha, int | float) and 0 < alpha < np.inf):
             raise InputError(f"alpha is {alpha!r}. Give a positive number.")
-        self.lbo = LBO(alpha=float(alpha), max_networks=max_networks, seed=self.seed)
+        if model not in ("residual", "lbo"):
+            raise InputError(f'model is {model!r}. Give "residual" or "lbo".')
+        self.model: ResidualGP | LBO
+        if model == "residual":
+            self.model = ResidualGP(seed=self.seed)
+        else:
+            self.model = LBO(alpha=float(alpha), max_networks=max_networks, seed=self.seed)
 
-    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Posterior:
-        """Train networks on the last task; see :class:`StudySampler`."""
-        return self.lbo.fit(tasks, rng)
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model:
+        """Learn from the tasks; see :class:`StudySampler`."""
+        return self.model.fit(tasks, rng)
+
+    def normalised(self, tasks: Sequence[Task]) -> np.ndarray:
+        """Return normalised values; see :class:`StudySampler`."""
+        return self.model.y(tasks) if isinstance(self.model, ResidualGP) else tasks[-1].y
 
     def networks(self) -> xr.Dataset:
-        """Return which networks every study used, after its last trial.
+        """Return which networks every study used, after its last trial, with LBO.
 
         Returns
         -------
@@ -405,8 +461,10 @@ class LifelongSampler(StudySampler):
         Raises
         ------
         InputError
-            If there is nothing to learn from yet.
+            If the model has no networks, or there is nothing to learn from yet.
         """
+        if isinstance(self.model, ResidualGP):
+            raise InputError('There are no networks. Use model="lbo".')
         self._find_studies()
         studies = [self._studies[key] for key in sorted(self._studies)]
         ranges = self._search_space(studies)
@@ -414,7 +472,7 @@ class LifelongSampler(StudySampler):
         tasks = {name: task for name, task in tasks.items() if task.varies}
         if not tasks:
             raise InputError("No study has values that differ. Optimise one first.")
-        rows = self.lbo.networks(list(tasks.values()))
+        rows = self.model.networks(list(tasks.values()))
         return xr.Dataset(
             {name: (("task", "network")[: values.ndim], values) for name, values in rows.items()},
             coords={"task": list(tasks)},

@@ -10,18 +10,17 @@ from scipy.stats import multivariate_normal
 from experiments.lifelong.samplers import (
     ABLR,
     SharedTraining,
-    TaskModel,
     TaskProcess,
-    WarmStartGP,
     sampler,
 )
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import networks
 from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong.residual import TaskModel
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import LOG_PRECISIONS
 
-METHODS = ("gp", "multitask_gp", "warm_start_gp", "dngo", "ablr")
+METHODS = ("residual", "gp", "multitask_gp", "dngo", "ablr")
 
 SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution(["a", "b"])}
 
@@ -76,7 +75,7 @@ def test_a_process_of_several_tasks_in_closed_form():
     """Given all evaluations, the last task's function; and given others of it instead."""
     rng = np.random.default_rng(1)
     of_tasks, lengthscales = np.array([[1.0, 0.6], [0.6, 2.0]]), np.array([0.3, 0.7])
-    process = TaskProcess(lengthscales, 0.01, of_tasks)
+    process = TaskProcess(lengthscales, of_tasks, 0.01)
     first, second, new = rng.random((4, 2)), rng.random((3, 2)), rng.random((5, 2))
     y, before = rng.normal(size=3), rng.normal(size=4)
     placed = np.vstack([np.column_stack([first, np.zeros(4)]), [[*second[0], 1], [*second[1], 1]]])
@@ -119,13 +118,3 @@ def test_a_gaussian_process_finds_the_minimum():
     (study,) = optimised("gp", 1, 14)
     assert study.best_params == {"x": pytest.approx(0.3, abs=0.03), "kind": "b"}
     assert study.best_value < 0.01
-
-
-def test_a_warm_start_begins_with_the_earlier_best():
-    studies = optimised("warm_start_gp", 2, 8)
-    own = studies[0].sampler
-    assert isinstance(own, WarmStartGP)
-    study = optuna.create_study(sampler=own, study_name="last")
-    assert [study.ask(SPACE).params for _ in range(2)] == [
-        own.best_params for own in reversed(studies)
-    ]

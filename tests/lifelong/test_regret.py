@@ -35,7 +35,7 @@ def largest_ratio(sequences, ranges, evaluations, **options):
     differences = []
     for seed, functions in enumerate(sequences):
         own = sampler("lbo", seed)
-        own.lbo = LBO(seed=seed, **options)
+        own.model = LBO(seed=seed, **options)
         lbo, random = (
             regret(one, functions, ranges, evaluations) for one in (own, sampler("random", seed))
         )

@@ -66,9 +66,13 @@ class NearestSampler(StudySampler):
 
 
 def quick(storage=None, **options):
-    sampler = LifelongSampler(storage, max_networks=2, n_startup_trials=3, **options)
-    sampler.lbo.iterations, sampler.lbo.units = 2, 6
+    sampler = LifelongSampler(storage, model="lbo", max_networks=2, n_startup_trials=3, **options)
+    sampler.model.iterations, sampler.model.units = 2, 6
     return sampler
+
+
+def residual(storage=None, **options):
+    return LifelongSampler(storage, n_startup_trials=3, **options)
 
 
 def points(study):
@@ -156,6 +160,36 @@ def test_the_best_point_has_the_best_posterior_mean(direction):
     constant = optuna.create_study(sampler=sampler)
     constant.optimize(lambda trial: 0.0 * trial.suggest_float("x", 0, 1) + 3.0, n_trials=3)
     assert sampler.best(constant) == (constant.trials[0].params, 3.0)
+
+
+def test_later_studies_begin_where_models_of_earlier_ones_expect_the_best():
+    """The last study first, not at the luckiest value, each point once; others are random."""
+    rng = np.random.default_rng(0)
+    space = {"x": FloatDistribution(0, 1)}
+    warm, cold = SmoothSampler(seed=1), SmoothSampler(seed=1, warm_start=False)
+    leaders = []
+    for at in (0.2, 0.8, 0.8):
+        study = optuna.create_study(sampler=warm)
+        x = np.linspace(0, 1, 41)
+        values = 4 * (x - at) ** 2 + 0.1 * rng.normal(size=41)
+        values[20] = -1.0  # luck
+        for point, value in zip(x, values, strict=True):
+            study.add_trial(
+                optuna.create_trial(params={"x": point}, distributions=space, value=value)
+            )
+        warm.learn(study)
+        cold.learn(study)
+        leaders.append(warm.best(study)[0]["x"])
+        assert abs(leaders[-1] - at) < 0.15
+    begun = [[], []]
+    for points, sampler in zip(begun, (warm, cold), strict=True):
+        study = optuna.create_study(sampler=sampler, study_name="last")
+        points += [study.ask(space).params["x"] for _ in range(5)]
+        assert len(set(points)) == 5
+    distinct = list(dict.fromkeys(reversed(leaders)))
+    assert begun[0][: len(distinct)] == distinct
+    assert begun[0][len(distinct) :] == begun[1][len(distinct) :]
+    assert not set(begun[1]) & set(leaders)
 
 
 def test_points_near_failures_are_avoided():
@@ -266,12 +300,12 @@ def database(tmp_path):
         own.engine.dispose()
 
 
-def run(storage, count=6, years=("2023", "2024")):
+def run(storage, count=6, years=("2023", "2024"), own=quick):
     """Optimise studies in a storage from where they were left, and return their points."""
     found = []
     for shift, year in enumerate(years):
         study = optuna.create_study(
-            storage=storage, study_name=year, sampler=quick(storage), load_if_exists=True
+            storage=storage, study_name=year, sampler=own(storage), load_if_exists=True
         )
         for trial in unfinished(study):
             study.tell(trial, objective(shift)(trial))
@@ -280,24 +314,26 @@ def run(storage, count=6, years=("2023", "2024")):
     return found
 
 
+@pytest.mark.parametrize("own", [quick, residual])
 @pytest.mark.parametrize("kind", ["journal", "database"])
-def test_a_sampler_of_another_process_goes_on(tmp_path, database, kind):
+def test_a_sampler_of_another_process_goes_on(tmp_path, database, kind, own):
     """With a sampler for each study, as with one for all of them, in memory."""
     opened = database if kind == "database" else lambda: journal(tmp_path)
     whole = []
-    sampler = quick()
+    sampler = own()
     for shift in range(2):
         study = optuna.create_study(sampler=sampler)
         study.optimize(objective(shift), n_trials=6)
         whole.append((points(study), [trial.value for trial in study.trials]))
-    run(opened(), years=("2023",), count=4)
-    assert run(opened()) == whole
+    run(opened(), years=("2023",), count=4, own=own)
+    assert run(opened(), own=own) == whole
     storage = opened()
-    more = optuna.load_study(storage=storage, study_name="2024", sampler=quick(storage))
+    more = optuna.load_study(storage=storage, study_name="2024", sampler=own(storage))
     more.optimize(objective(1), n_trials=1)
     study.optimize(objective(1), n_trials=1)
     assert points(more) == points(study)
-    assert list(quick(opened()).networks()["task"].values) == ["2023", "2024"]
+    if own is quick:
+        assert list(own(opened()).networks()["task"].values) == ["2023", "2024"]
 
 
 @pytest.mark.faults
@@ -414,5 +450,7 @@ def test_what_is_refused():
         refused(lambda a=alpha: LifelongSampler(alpha=a), f"alpha is {alpha!r}")
     with pytest.raises(TypeError, match="colour"):
         LifelongSampler(colour=1)
+    refused(lambda: LifelongSampler(model="gp"), "model is 'gp'")
+    refused(residual().networks, "There are no networks", 'model="lbo"')
     several = optuna.create_study(sampler=quick(), directions=["minimize", "minimize"])
     refused(lambda: several.ask(), "2 objectives")

@@ -39,12 +39,12 @@ def test_failures_and_constant_functions(values, like, varies):
     assert task.varies is varies
     assert len(task.first(1).y) == min(1, len(values))
     for value, y in zip(values, task.y, strict=True):
-        assert np.isnan(value) or task.value_of(y) == value
+        assert np.isnan(value) or task.value_of(y, task.y) == value
 
 
 def test_normalised_values_back_in_units():
     """In the order of the values; beyond them nothing is known."""
     task = Task(np.empty((5, 1)), np.array([4.0, 1.0, np.nan, 2.0, 100.0]))
-    ends = task.value_of(-99.0), task.value_of(99.0)
+    ends = task.value_of(-99.0, task.y), task.value_of(99.0, task.y)
     assert ends == (1.0, 100.0)
-    assert 1.0 < task.value_of(np.mean(task.y[[1, 3]])) < 2.0
+    assert 1.0 < task.value_of(np.mean(task.y[[1, 3]]), task.y) < 2.0
