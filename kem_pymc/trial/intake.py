@@ -288,7 +288,10 @@ def withdraw(store: Store, participant: str | int, time: Any) -> None:
 def remove(store: Store, participant: str | int) -> None:
     """Remove the data of a participant."""
     with schema.writing(store.engine) as db:
-        known = store.known(db, participant, lock=True)
+        known, p = store.known(db, participant, lock=True), schema.participants.c
+        # Also from what refers to the participant: a prediction that is written meanwhile is either
+        # found below, or finds that the participant was removed.
+        db.execute(select(p.id).where(p.id == known["id"]).with_for_update())
         nothing = dict.fromkeys(("content", "observations", "composition", "outcome"))
         gone: list[tuple[Table, dict[str, Any]]] = [
             (schema.selections, {**nothing, "reason": ""}),

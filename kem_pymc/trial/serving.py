@@ -97,6 +97,7 @@ def predict(
             served=json.dumps({"mean": prediction.mean.tolist(), **served}),
             created=now(),
         )
+        store.known(db, participant)  # who may have been removed meanwhile: nothing is written
     return Served(prediction, quantiles, row["id"], row["answer"], row["severity"])
 
 

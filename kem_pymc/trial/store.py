@@ -178,7 +178,9 @@ class Store:
 def participant_row(db: Connection, label: str, lock: bool = False) -> Row | None:
     """Return the row of a participant, which others can't change meanwhile if it is locked."""
     query = select(schema.participants).where(schema.participants.c.label == label)
-    return db.execute(query.with_for_update() if lock else query).mappings().first()
+    if lock:  # but not its key, so that others can write what refers to it, such as predictions
+        query = query.with_for_update(key_share=True)
+    return db.execute(query).mappings().first()
 
 
 def insert(db: Connection, table: Table, **values: Any) -> int:

@@ -83,7 +83,7 @@ class _Lease:
         free = (p.lease < clock.time()) | (p.lease == self._until)  # ours, if that was written
         with schema.writing(self._store.engine) as db:
             query = select(p.label).where(p.label.in_(labels), p.removed.is_(None), free)
-            taken = list(db.scalars(query.order_by(p.id).with_for_update()))
+            taken = list(db.scalars(query.order_by(p.id).with_for_update(key_share=True)))
             ours = update(schema.participants).where(p.label.in_(taken))
             db.execute(ours.values(lease=self._until))
         return taken
@@ -110,7 +110,8 @@ def _selected(store: Store, label: str) -> Made:
     except Exception as error:
         reason = rows.legible(f"{type(error).__name__}: {error}")
         with schema.writing(store.engine) as db:
-            log(db, label, "failed", reason)
+            if (known := participant_row(db, label, lock=True)) and not known["removed"]:
+                log(db, label, "failed", reason)
         row = {
             **{"participant": label, "time_step": None, "points": None, "composition": None},
             **{"answer": "none", "severity": "red", "reason": reason, "seconds": 0.0},

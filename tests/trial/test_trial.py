@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,9 @@ from sqlalchemy import create_engine, inspect, select, text
 
 import kem_pymc as kem
 from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.stored import from_dict, to_dict
-from kem_pymc.trial import Trial, answers, intake, schema, updating
+from kem_pymc.trial import Trial, answers, intake, schema, store, updating
 from kem_pymc.trial import rows as rows_of
 from tests.refusals import refused
 
@@ -242,6 +244,32 @@ def test_what_cannot_predict_is_no_answer(evolutions, rows, monkeypatch, place, 
     found = answers.answer(selector, x, y.to_numpy(), previous)
     assert found.name == "refitted"
     assert said in found.reason
+
+
+def test_what_is_predicted_during_a_removal_is_gone(trial, rows, url, monkeypatch):
+    trial.add(rows[:2], register=True)
+    trial.update()
+    predict = Selection.predict
+
+    def late(selection, *given, **options):
+        with Trial.open(url) as other:
+            other.remove("ann")
+        return predict(selection, *given, **options)
+
+    monkeypatch.setattr(Selection, "predict", late)
+    refused(lambda: trial.predict("ann", [[2.0]]), "was removed")
+    assert trial._store.table(schema.predictions.select()).empty
+
+
+def test_predictions_wait_for_no_row_of_the_participant(trial, rows, url):
+    """In SQLite a writer waits for the other one."""
+    if not url.startswith("postgresql"):
+        pytest.skip("SQLite has one writer at a time")
+    trial.add(rows[:2], register=True)
+    trial.update()
+    with ThreadPoolExecutor(1) as pool, schema.writing(trial._store.engine) as db:
+        assert store.participant_row(db, "ann", lock=True)
+        assert pool.submit(trial.predict, "ann", [[2.0]]).result(timeout=30).severity == "green"
 
 
 def test_replay_names_the_first_difference(trial, rows, url, monkeypatch):
