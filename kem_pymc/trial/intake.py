@@ -1,6 +1,7 @@
 """Rows and participants that come and go: what becomes of each is written down."""
 
 import json
+import time as clock
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -119,6 +120,7 @@ def add(
                     return Receipt(upload, repeated, _entries(db, upload))
             repeated = False
             report(done, len(content))
+            clock.sleep(schema.PAUSE)
 
 
 @schema.lasting

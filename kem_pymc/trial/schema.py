@@ -5,6 +5,7 @@ observation is live, and, when consent is withdrawn, that a participant's data b
 stay. Times are UTC in ISO 8601. Structured values are JSON text.
 """
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,12 +27,15 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from kem_pymc.errors import InputError
 
 #: Seconds for which a writer waits for another one.
 PATIENCE = 60
+
+#: Seconds between the parts of an upload, in which others write.
+PAUSE = 0.01
 
 #: Seconds to wait after each loss of the connection, such as a server's restart, before it is lost.
 WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -200,9 +204,30 @@ def connected(url: str) -> Engine:
         @event.listens_for(engine, "begin")
         def begin(connection: Any) -> None:
             if connection.get_execution_options().get("writing"):
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                _begin_writing(connection)
 
     return engine
+
+
+def _begin_writing(connection: Connection) -> None:
+    """Begin to write in SQLite, when no one else does.
+
+    SQLite itself would look every 100 ms, and always miss the pauses of an upload of many parts.
+    """
+    until = time.monotonic() + PATIENCE
+    connection.exec_driver_sql("PRAGMA busy_timeout=0")
+    try:
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except OperationalError as error:
+                busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE / 2)
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * PATIENCE}")
 
 
 def lasting[**P, T](function: Callable[P, T]) -> Callable[P, T]:

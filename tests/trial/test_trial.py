@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -259,6 +260,29 @@ def test_what_is_predicted_during_a_removal_is_gone(trial, rows, url, monkeypatc
     monkeypatch.setattr(Selection, "predict", late)
     refused(lambda: trial.predict("ann", [[2.0]]), "was removed")
     assert trial._store.table(schema.predictions.select()).empty
+
+
+def test_others_write_between_the_parts_of_an_upload(tmp_path):
+    """In SQLite a writer who waits would otherwise miss most pauses of another one."""
+    url = f"sqlite:///{tmp_path / 'some.db'}"
+    one, other, parts, turns = schema.connected(url), schema.connected(url), [], []
+
+    def write_parts():
+        for part in range(7):
+            with schema.writing(one):
+                parts.append(part)
+                time.sleep(0.5)
+            time.sleep(schema.PAUSE)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write_parts)
+        for _ in range(2):
+            time.sleep(0.1)
+            with schema.writing(other):
+                turns.append(len(parts))
+    assert turns[-1] < 5, turns
+    one.dispose()
+    other.dispose()
 
 
 def test_predictions_wait_for_no_row_of_the_participant(trial, rows, url):
