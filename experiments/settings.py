@@ -105,7 +105,9 @@ class Extrapolations(Strict):
 
 
 #: Optimisers by name, see :func:`experiments.lifelong.samplers.sampler`.
-MethodName = Literal["residual", "lbo", "random", "gp", "multitask_gp", "dngo", "ablr", "ablr_100"]
+MethodName = Literal[
+    "residual", "lbo", "random", "gp", "multitask_gp", "empirical_gp", "dngo", "ablr", "ablr_100"
+]
 
 
 class Optimiser(Strict):

@@ -12,6 +12,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.trial import Trial
 
 from kem_pymc.errors import InputError
 
@@ -31,6 +32,14 @@ SPACE: dict[str, BaseDistribution] = {
     "bernoulli.alpha": FloatDistribution(0.005, 5),
     "multinomial.alpha": FloatDistribution(0.005, 5),
 }
+
+
+def suggest(trial: Trial) -> None:
+    """Suggest a classifier, and the hyperparameters that it has; the others are inactive."""
+    for name, distribution in SPACE.items():
+        owner, _, hyperparameter = name.partition(".")
+        if not hyperparameter or owner == trial.params["classifier"]:
+            trial._suggest(name, distribution)
 
 
 def check_installed() -> None:

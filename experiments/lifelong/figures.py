@@ -1,7 +1,7 @@
 """LBO, figures 2, 3 and 5: values found on sequences of functions, and the time it takes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ from kem_pymc.plots import style
 
 #: Method whose networks are drawn.
 LBO = "LBO"
+
+#: Numbers of evaluations after which methods are compared, beside all.
+AFTER = (5, 10, 15)
 
 #: Method with which others are compared in figure 3.
 RANDOM = "Random"
@@ -43,6 +46,12 @@ def _branin(rows: pd.DataFrame) -> Output:
     tables = {
         "Smallest value, less the minimum of the function": _by_setting(last, "noise", "regret"),
         "Smallest value, less the minimum of the function: medians": _medians(last),
+        **{
+            f"Smallest value, less the minimum, after {count} evaluations": _by_setting(
+                early, "noise", "regret"
+            )
+            for count, early in _early(rows)
+        },
         "Smallest value": _by_setting(last, "noise", "best"),
         "Seconds for all points": _by_setting(
             rows.groupby(keys, sort=False)["seconds"].sum().reset_index(), "noise", "seconds"
@@ -57,6 +66,13 @@ def _branin(rows: pd.DataFrame) -> Output:
     return Output(
         rows.drop(columns="networks", errors="ignore"), _draw(rows, halves), tables, notes
     )
+
+
+def _early(rows: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Yield numbers of evaluations after which methods are compared, and the rows of these."""
+    for count in AFTER:
+        if count <= rows["evaluation"].max():
+            yield count, rows[rows["evaluation"] == count - 1]
 
 
 def _by_setting(values: pd.DataFrame, key: str, name: str, digits: int = 2) -> pd.DataFrame:
@@ -81,17 +97,15 @@ def _registry(rows: pd.DataFrame) -> Output:
     keys = ["overlap", "method", "trial", "function"]
     rows = rows.assign(best=rows.groupby(keys, sort=False)["value"].cummax())
     rows["best"] = rows.groupby(keys, sort=False)["best"].ffill()  # evaluations that failed
-    last = rows.groupby(keys, sort=False).tail(1).set_index(keys)["best"].unstack("method")
-    methods = [name for name in dict.fromkeys(rows["method"]) if name != RANDOM]
-    gains = last[methods].div(last[RANDOM], axis=0) - 1.0
-    gain = gains.stack().rename("gain").reset_index()
-    gain["method"] = pd.Categorical(gain["method"], methods)
-    gain = gain.sort_values(["overlap", "method"], ignore_index=True)
-    gain["method"] = gain["method"].astype(str)
+    gain = _gains(rows.groupby(keys, sort=False).tail(1))
     tables = {
-        "Improvement on random search, percent": _by_setting(
-            gain.assign(gain=100 * gain["gain"]), "overlap", "gain"
-        ),
+        "Improvement on random search, percent": _percent(gain),
+        **{
+            f"Improvement on random search, percent, after {count} evaluations": _percent(
+                _gains(early)
+            )
+            for count, early in _early(rows)
+        },
         "Area under the curve": _by_setting(
             rows.groupby(keys, sort=False).tail(1), "overlap", "best", digits=4
         ),
@@ -105,6 +119,21 @@ def _registry(rows: pd.DataFrame) -> Output:
         "isn't public: unless the settings name a table, registries are simulated."
     ]
     return Output(rows, _improvements(gain, rows), tables, notes)
+
+
+def _gains(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much the best scores are above that of random search, as shares."""
+    best = scores.set_index(["overlap", "method", "trial", "function"])["best"].unstack("method")
+    methods = [name for name in dict.fromkeys(scores["method"]) if name != RANDOM]
+    gains = best[methods].div(best[RANDOM], axis=0) - 1.0
+    gain = gains.stack().rename("gain").reset_index()
+    gain["method"] = pd.Categorical(gain["method"], methods)
+    gain = gain.sort_values(["overlap", "method"], ignore_index=True)
+    return gain.assign(method=gain["method"].astype(str))
+
+
+def _percent(gain: pd.DataFrame) -> pd.DataFrame:
+    return _by_setting(gain.assign(gain=100 * gain["gain"]), "overlap", "gain")
 
 
 def _improvements(gain: pd.DataFrame, rows: pd.DataFrame) -> Figure:

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.trial import Trial
 
 from experiments.data.branin import RANGES, branin_sequence
 from experiments.data.registry import read_registry, simulated_registry
-from experiments.lifelong.classifiers import SPACE, check_installed, score
+from experiments.lifelong.classifiers import check_installed, score, suggest
 from kem_pymc.errors import InputError
 
 type Direction = Literal["minimize", "maximize"]
@@ -51,8 +51,8 @@ class ProblemSequence(Protocol):
     def setting(self) -> float:
         """The value of the setting."""
 
-    def space(self) -> dict[str, BaseDistribution]:
-        """Return the points that may be tried."""
+    def suggest(self, trial: Trial) -> None:
+        """Suggest a point."""
 
     def problems(self, rng: np.random.Generator) -> Iterator[ObjectiveFunction]:
         """Return the functions, in their order."""
@@ -81,9 +81,10 @@ class BraninSequence:
         """The standard deviation; see :class:`ProblemSequence`."""
         return self.noise
 
-    def space(self) -> dict[str, BaseDistribution]:
-        """Return the ranges of both inputs; see :class:`ProblemSequence`."""
-        return {name: FloatDistribution(*ends) for name, ends in RANGES.items()}
+    def suggest(self, trial: Trial) -> None:
+        """Suggest both inputs; see :class:`ProblemSequence`."""
+        for name, ends in RANGES.items():
+            trial.suggest_float(name, *ends)
 
     def problems(self, rng: np.random.Generator) -> Iterator[ObjectiveFunction]:
         """Return the functions; see :class:`ProblemSequence`."""
@@ -127,9 +128,9 @@ class RegistrySequence:
         """The overlap; see :class:`ProblemSequence`."""
         return self.overlap
 
-    def space(self) -> dict[str, BaseDistribution]:
-        """Return the space of classifiers; see :class:`ProblemSequence`."""
-        return SPACE
+    def suggest(self, trial: Trial) -> None:
+        """Suggest a classifier; see :class:`ProblemSequence`."""
+        suggest(trial)
 
     def problems(self, rng: np.random.Generator) -> Iterator[ObjectiveFunction]:
         """Return the scores; see :class:`ProblemSequence`."""

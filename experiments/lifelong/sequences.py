@@ -79,7 +79,8 @@ class SequenceTask:
                 study = self._study(study_sampler, str(number))
                 for evaluation in range(self.evaluations):
                     began = time.process_time()
-                    trial = study.ask(sequence.space())
+                    trial = study.ask()
+                    sequence.suggest(trial)
                     seconds = time.process_time() - began
                     value = problem.evaluate(trial.params)
                     _tell(study, trial, value)
@@ -121,9 +122,10 @@ class SequenceTask:
         """Let the method compile what it needs, outside the time."""
         study_sampler = self._sampler()
         study = self._study(study_sampler, "compiled")
-        for value in range(study_sampler.n_startup_trials):
-            study.tell(study.ask(self.sequence.space()), value)
-        study.ask(self.sequence.space())
+        for value in range(study_sampler.n_startup_trials + 1):
+            trial = study.ask()
+            self.sequence.suggest(trial)
+            study.tell(trial, value)
 
 
 def _tell(study: Study, trial: optuna.Trial, value: float) -> None:

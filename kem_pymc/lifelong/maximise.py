@@ -88,7 +88,8 @@ def maximise(
     )
     order = np.argsort(-heights, kind="stable")
     if numeric.any():
-        climbed = [_climb(height, tried[i], numeric) for i in _best(tried, heights)]
+        best = tried[_best(tried, heights)]
+        climbed = [_climb(height, start, space.movable(start)) for start in best]
         nearest = space.nearest(np.array(climbed))
         tried = np.concatenate([nearest, tried[order]])
         order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
@@ -109,6 +110,7 @@ def _with_categories(
     best, others = tried[_best(tried, heights)], ~space.numeric
     crossed = np.repeat(best, len(combinations), axis=0)
     crossed[:, others] = np.tile(combinations[:, others], (len(best), 1))
+    crossed = space.nearest(crossed)
     return np.concatenate([tried, crossed]), np.concatenate([heights, height(crossed)])
 
 
@@ -147,6 +149,8 @@ def _climb(height: Height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray
     Gradients are central differences, all of whose points are predicted at once.
     """
     count = int(numeric.sum())
+    if not count:
+        return start
     steps = STEP * np.concatenate([np.eye(count), -np.eye(count)])
 
     def downhill(place: np.ndarray) -> tuple[float, np.ndarray]:

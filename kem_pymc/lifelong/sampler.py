@@ -33,7 +33,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from kem_pymc.lifelong.maximise import Model, maximise
-from kem_pymc.lifelong.space import Space, check_exact
+from kem_pymc.lifelong.space import Space, check_exact, learned_space
 
 #: Attribute of a study with its number among the tasks, from 1 on.
 TASK = "kem_pymc:task"
@@ -60,10 +60,11 @@ class StudySampler(BaseSampler):
     trial's number, so that a process that was killed can be replaced by another one.
 
     The search space is what all completed trials of the study have in common, or, before there is
-    one, those of the last task; other parameters are drawn at random. Of earlier studies, trials
-    with the same distributions are learned from. Pruned and failed trials are as bad as the worst
-    one, so that points near them are avoided. Running trials count with the value that the model
-    expects.
+    one, those of the last task, and what trials have with some choices of a category only, such as
+    the penalty of one of several classifiers; other parameters are drawn at random. Of earlier
+    studies, trials with the same distributions are learned from. Pruned and failed trials are as
+    bad as the worst one, so that points near them are avoided. Running trials count with the value
+    that the model expects.
 
     Parameters
     ----------
@@ -206,17 +207,18 @@ class StudySampler(BaseSampler):
             raise InputError(
                 f"No trial of the study {study.study_name} has a value. Optimise it first."
             )
-        if ranges := self._search_space([study]):
-            space = Space(ranges)
+        space = self._search_space([*self._earlier(study), study])
+        known = [trial for trial in trials if _has_point(trial, space)]
+        if known and space.distributions:
             with ASKING:
                 tasks = _informative([self._task(s, space) for s in [*self._earlier(study), study]])
                 model = self._model(tasks, self._rng(study, len(study.get_trials(deepcopy=False))))
             if model is not None:
-                rows = space.encode([trial.params for trial in trials])
+                rows = space.encode([trial.params for trial in known])
                 mean, _ = model.predict(rows)
                 place = int(np.argmin(mean))
                 value = tasks[-1].value_of(float(mean[place]), self.normalised(tasks))
-                return trials[place].params, sign * value
+                return known[place].params, sign * value
         lucky = min(trials, key=lambda trial: sign * _value(trial))
         return lucky.params, _value(lucky)
 
@@ -230,7 +232,7 @@ class StudySampler(BaseSampler):
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """Return the parameters that the model proposes."""
-        return self._search_space([*self._earlier(study), study])
+        return self._search_space([*self._earlier(study), study]).distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -241,7 +243,9 @@ class StudySampler(BaseSampler):
         """
         if not search_space:
             return {}
-        space = Space(search_space)
+        learned = self._search_space([*self._earlier(study), study]).conditions
+        known = {n: c for n, c in learned.items() if {n, c[0]} <= search_space.keys()}
+        space = Space(search_space, known)  # other workers' trials may have ended meanwhile
         others = any(
             name not in search_space and not one.single()
             for each in study.get_trials(deepcopy=False)
@@ -278,7 +282,7 @@ class StudySampler(BaseSampler):
             for other in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             if other.number != trial.number
         ]
-        return [point for point in points if point.keys() >= space.distributions.keys()]
+        return [point for point in points if point and point.keys() >= space.used(point).keys()]
 
     def sample_independent(
         self,
@@ -300,14 +304,10 @@ class StudySampler(BaseSampler):
         number = study.user_attrs[TASK]
         return [self._studies[key] for key in sorted(self._studies) if key[0] < number]
 
-    def _search_space(self, studies: Sequence[Study]) -> dict[str, BaseDistribution]:
-        """Return the common parameters of the last study that has a completed trial."""
-        for study in reversed(studies):
-            trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            if trials:
-                distributions = optuna.search_space.intersection_search_space(trials)
-                return {name: one for name, one in distributions.items() if not one.single()}
-        return {}
+    def _search_space(self, studies: Sequence[Study]) -> Space:
+        """Return the space of the last study that has a completed trial; it may be empty."""
+        completed = (TrialState.COMPLETE,)
+        return learned_space([s.get_trials(deepcopy=False, states=completed) for s in studies])
 
     def _task(self, study: Study, space: Space) -> Task:
         """Return the finished trials of a study; the same object as long as these are the same."""
@@ -317,7 +317,7 @@ class StudySampler(BaseSampler):
             if _has_point(trial, space)
         ]
         key = study.user_attrs[TASK], study.study_name
-        content = space.distributions, [trial.number for trial in trials]
+        content = space.distributions, space.conditions, [trial.number for trial in trials]
         stored, task = self._tasks.get(key, (None, None))
         if task is None or stored != content:
             values = self._sign(study) * np.array([_value(trial) for trial in trials], dtype=float)
@@ -467,8 +467,9 @@ class LifelongSampler(StudySampler):
             raise InputError('There are no networks. Use model="lbo".')
         self._find_studies()
         studies = [self._studies[key] for key in sorted(self._studies)]
-        ranges = self._search_space(studies)
-        tasks = {study.study_name: self._task(study, Space(ranges)) for study in studies if ranges}
+        space = self._search_space(studies)
+        used = studies if space.distributions else []
+        tasks = {study.study_name: self._task(study, space) for study in used}
         tasks = {name: task for name, task in tasks.items() if task.varies}
         if not tasks:
             raise InputError("No study has values that differ. Optimise one first.")
@@ -526,7 +527,7 @@ def _has_point(trial: FrozenTrial, space: Space) -> bool:
     return all(
         trial.distributions.get(name) == distribution
         and distribution._contains(distribution.to_internal_repr(trial.params[name]))
-        for name, distribution in space.distributions.items()
+        for name, distribution in space.used(trial.params).items()
     )
 
 

@@ -7,8 +7,10 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from scipy.stats import multivariate_normal
 
+from experiments.lifelong import samplers
 from experiments.lifelong.samplers import (
     ABLR,
+    EmpiricalProcess,
     SharedTraining,
     TaskProcess,
     sampler,
@@ -16,11 +18,12 @@ from experiments.lifelong.samplers import (
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import networks
 from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong.matern import Kernel
 from kem_pymc.lifelong.residual import TaskModel
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import LOG_PRECISIONS
 
-METHODS = ("residual", "gp", "multitask_gp", "dngo", "ablr")
+METHODS = ("residual", "gp", "multitask_gp", "empirical_gp", "dngo", "ablr")
 
 SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution(["a", "b"])}
 
@@ -94,6 +97,39 @@ def test_a_process_of_several_tasks_in_closed_form():
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(c, values), rtol=1e-5)
     exact = 2.0 - np.einsum("ij,ji->i", cross, np.linalg.solve(c, cross.T))
     np.testing.assert_allclose(variance, exact, rtol=1e-5)
+
+
+def test_moments_of_functions_are_learned_from_tasks(monkeypatch):
+    """Rounds raise the posterior density; elsewhere the base kernel says what follows."""
+    rng = np.random.default_rng(2)
+    base = Kernel(np.array([0.3]), 1.0, 0.01)
+    tasks = [(rng.random((3, 1)), rng.normal(2.0, 1.0, 3)) for _ in range(5)]
+
+    def density(process):
+        mean, covariance = process.moments
+        ratio = np.linalg.solve(covariance, process._prior)
+        height = np.linalg.slogdet(covariance)[1] + np.trace(ratio)
+        height *= -0.5 * samplers.PSEUDO
+        for t, (_, y) in enumerate(tasks):
+            own = slice(3 * t, 3 * t + 3)
+            noisy = covariance[own, own] + 0.01 * np.eye(3)
+            height += multivariate_normal(mean[own], noisy).logpdf(y)
+        return height
+
+    heights = []
+    for count in (1, 2, 5, 20):
+        monkeypatch.setattr(samplers, "ROUNDS", count)
+        heights.append(density(EmpiricalProcess.learn(tasks, base)))
+    assert np.diff(heights).min() > 0
+    points, new = np.linspace(0, 1, 4)[:, None], np.array([[0.37], [0.8]])
+    mean, root = rng.normal(size=4), rng.normal(size=(4, 4))
+    process = EmpiricalProcess(base, points, (mean, root @ root.T))
+    weights = np.linalg.solve(base.covariance(points, points), base.covariance(points, new))
+    np.testing.assert_allclose(process.mean(new), weights.T @ mean, rtol=1e-5)
+    rest = base.covariance(new, new) - weights.T @ base.covariance(points, new)
+    exact = rest + weights.T @ root @ root.T @ weights
+    np.testing.assert_allclose(process.covariance(new, new), exact, rtol=1e-5)
+    np.testing.assert_allclose(process.variance(new), np.diag(exact), rtol=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -45,7 +45,7 @@ def small():
 def test_tasks_of_the_packages_settings():
     assert set(SETTINGS) == set(MAKERS)
     tasks = sequences.tasks_of(SETTINGS["lbo-fig2"])
-    assert len(tasks) == 3 * 5 * 8
+    assert len(tasks) == 10 * 5 * 10
     assert {task.evaluations for task in tasks} == {50}
     tasks = sequences.tasks_of(SETTINGS["lbo-fig5"], evaluations=20)
     assert {(task.sequence.functions, task.evaluations) for task in tasks} == {(10, 20)}

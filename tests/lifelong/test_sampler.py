@@ -223,6 +223,34 @@ def test_conditional_parameters_and_other_spaces():
     assert len(sampler.given[-1][0].values) == 12
 
 
+def test_parameters_of_a_choice_are_learned_where_it_is_chosen():
+    """They are proposed with it only; with both, the model has one point for each different one."""
+    sampler, proposed = NearestSampler(), []
+
+    def loss(trial):
+        proposed.append(trial.relative_params)
+        kind = trial.suggest_categorical("kind", ["tree", "line", "mean"])
+        if kind == "mean":
+            return 1.0
+        name = {"tree": "depth", "line": "slope"}[kind]
+        return abs(trial.suggest_float(name, 0, 1) - 0.3) + trial.suggest_float("x", 0, 1)
+
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(loss, n_trials=16)
+    assert all(proposed[i] == study.trials[i].params for i in range(8, 16))
+    rows = sampler.given[-1][-1].rows
+    for row, trial in zip(rows, study.trials[:-1], strict=True):
+        expected = [trial.params.get(name, 0.5) for name in ("depth", "slope", "x")]
+        np.testing.assert_allclose(row[[0, 4, 5]], expected)
+    assert study.best_value < 0.1
+    # The second study knows from the first one which choices decide, before it has tried them.
+    again = optuna.create_study(sampler=sampler)
+    again.enqueue_trial({"kind": "mean"})
+    again.optimize(loss, n_trials=3)
+    assert len(sampler.given[-1][0].rows) == 16
+    assert sampler.best(study)[1] == pytest.approx(study.best_value, abs=0.3)
+
+
 def test_single_values_copies_and_the_end_of_the_space():
     sampler = pickle.loads(pickle.dumps(NearestSampler(n_startup_trials=2)))
     study = optuna.create_study(sampler=deepcopy(sampler))
@@ -247,7 +275,7 @@ def test_a_space_that_is_tried_goes_on_while_other_parameters_are_free():
 
     def value(trial):
         kind = trial.suggest_categorical("kind", ["a", "b", "c"])
-        return trial.suggest_float(f"x_{kind}", 0, 1) + 5 * (kind != "b")
+        return trial.suggest_float(f"x_{trial.number % 2}", 0, 1) + 5 * (kind != "b")
 
     study = optuna.create_study(sampler=NearestSampler(n_startup_trials=2))
     study.optimize(value, n_trials=20)

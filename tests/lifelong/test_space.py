@@ -1,10 +1,13 @@
 """Spaces: encoding and decoding of Optuna's points, random points, neighbours."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from optuna import create_trial
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.space import Space, learned_space
 
 MIXED = Space(
     {
@@ -95,3 +98,62 @@ def test_combinations_of_categories():
     assert not rows[:, 2].any()
     assert two.combinations(5) is None
     assert Space({"b": FloatDistribution(0, 1)}).combinations(5).shape == (1, 1)
+
+
+#: Depth with "tree" or "forest", trees with "forest" only.
+DEPTHS = Space(
+    {
+        "depth": IntDistribution(1, 4),
+        "kind": CategoricalDistribution(["line", "tree", "forest"]),
+        "trees": IntDistribution(1, 3),
+        "rate": FloatDistribution(0, 1, step=0.5),
+    },
+    {"depth": ("kind", frozenset([1.0, 2.0])), "trees": ("kind", frozenset([2.0]))},
+)
+
+
+def test_points_that_differ_in_what_they_do_not_use_are_the_same():
+    """All points by brute force: those of the product, with what isn't used taken out."""
+    every = set()
+    for depth, kind, trees, rate in product(
+        range(1, 5), ["line", "tree", "forest"], range(1, 4), [0, 0.5, 1]
+    ):
+        point = {"depth": depth, "kind": kind, "trees": trees, "rate": rate}
+        unused = {"line": ["depth", "trees"], "tree": ["trees"], "forest": []}[kind]
+        every.add(tuple(sorted((k, v) for k, v in point.items() if k not in unused)))
+    rows = DEPTHS.every(10**6)
+    assert {tuple(sorted(point.items())) for point in points(DEPTHS, rows)} == every
+    assert DEPTHS.count == len(rows) == len(every) == (1 + 4 + 12) * 3
+    assert DEPTHS.every(len(rows) - 1) is None
+    line = DEPTHS.encode([{"kind": "line", "rate": 0.5}])
+    np.testing.assert_array_equal(line, [[0.5, 1, 0, 0, 0.5, 0.5]])
+    assert DEPTHS.movable(line[0]).tolist() == [False, False, False, False, False, True]
+    beside = points(DEPTHS, DEPTHS.neighbours(line))
+    assert [point["kind"] for point in beside] == ["tree", "forest", "line", "line"]
+    drawn = DEPTHS.draw(3000, np.random.default_rng(0))
+    assert {row.tobytes() for row in drawn} == {row.tobytes() for row in rows}
+    np.testing.assert_array_equal(DEPTHS.nearest(drawn), drawn)
+
+
+def test_which_choices_decide_is_learned_from_trials():
+    """A parameter is conditional if in no trial the same choice has it and hasn't it."""
+    kind, unit = CategoricalDistribution(["a", "b", "c"]), FloatDistribution(0, 1)
+    own = {"kind": kind, "x": unit}
+
+    def trial(choice, *names, **others):
+        distributions = own | dict.fromkeys(names, unit) | others
+        params = dict.fromkeys(distributions, 0.5) | {"kind": choice}
+        return create_trial(params=params, distributions=distributions, value=0.0)
+
+    last_year = [trial("a", "p"), trial("b", "q"), trial("b", "q", "r"), trial("c", "p")]
+    found = learned_space([last_year, [], [trial("a", "p")]])
+    assert list(found.distributions) == ["kind", "p", "q", "x"]  # r isn't decided by the kind
+    assert found.conditions == {"p": ("kind", {0.0, 2.0}), "q": ("kind", {1.0})}
+    alone = learned_space([[trial("a", "p")]])
+    assert (list(alone.distributions), alone.conditions) == (["kind", "p", "x"], {})
+    # Ranges that changed: those of the last study count; within one they are no dimension.
+    wide = FloatDistribution(0, 2)
+    assert learned_space([last_year, [trial("a", p=wide)]]).distributions["p"] == wide
+    mixed = learned_space([[trial("a", p=wide), trial("a", "p"), trial("b")]])
+    assert list(mixed.distributions) == ["kind", "x"]
+    assert learned_space([[], []]).distributions == {}
