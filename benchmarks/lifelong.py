@@ -1,19 +1,14 @@
-"""Measure lifelong Bayesian optimisation: time, what its settings do, and BoTorch beside it.
+"""Measure lifelong optimisation: the time of LBO, and the default beside other methods.
 
     uv run python benchmarks/lifelong.py time
-    uv run python benchmarks/lifelong.py sensitivity --out FOLDER
-    uv run --extra peers python benchmarks/lifelong.py peers --out FOLDER
-    uv run --extra tuning python benchmarks/lifelong.py transfer --out FOLDER
+    uv run --extra peers --extra tuning python benchmarks/lifelong.py transfer --out FOLDER
 
-`time` is the CPU time of an acquisition after 200 evaluations with ten networks, with one thread.
-`sensitivity` varies the learning rate, the iterations, the scaling of values, and the number of
-networks, one at a time, on sequences of Branin functions. `peers` compares with BoTorch's
-multi-task Gaussian process on the same functions, with the same first points. `transfer` compares
-the default with Gaussian processes, Empirical GPs (Lin et al. 2026), Optuna's TPE and LBO, most of
-them with warm starts, and on a few sequences with BoTorch's, on shifted test functions and on
-hyperparameters of classifiers on windows of a registry that drifts. Sequences differ from those of
-figure lbo-fig2. Results are CSV files, one for each sequence; existing ones
-aren't computed again.
+`time` is the CPU time of an acquisition by LBO after 200 evaluations with ten networks, with one
+thread. `transfer` compares the default with Gaussian processes, Empirical GPs (Lin et al. 2026),
+Optuna's TPE and LBO, most of them with warm starts, and on a few sequences with BoTorch's
+multi-task process, on shifted test functions and on hyperparameters of classifiers on windows of a
+registry that drifts. Sequences differ from those of figure lbo-fig2. Results are CSV files, one for
+each sequence; existing ones aren't computed again.
 """
 
 import os
@@ -27,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 import optuna
@@ -43,36 +37,18 @@ from experiments.data.registry import simulated_registry
 from experiments.lifelong.samplers import sampler
 from experiments.results import slug
 from kem_pymc._system.files import write_atomically
-from kem_pymc.lifelong import LifelongSampler, tasks
-from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong import tasks
 from kem_pymc.lifelong.space import Space
 
 SPACE: dict[str, BaseDistribution] = {
     name: FloatDistribution(*ends) for name, ends in RANGES.items()
 }
 
-#: Standard deviations of parameters, numbers of sequences, functions and evaluations.
-NOISES, SEQUENCES, FUNCTIONS, EVALUATIONS = (0.05, 0.5), 4, 5, 30
-
 #: Seed of the sequences, which no other experiment has.
 SEED = 101
 
 #: Number of evaluations after which an acquisition is timed, and the limit in seconds.
 MANY, LIMIT = 200, 3.0
-
-#: What is varied: the rate of Adam, its iterations, and the number of networks.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "rate .003": {"rate": 0.003},
-    "rate .03": {"rate": 0.03},
-    "30 iterations": {"iterations": 30},
-    "300 iterations": {"iterations": 300},
-    "1 network": {"max_networks": 1},
-    "5 networks": {"max_networks": 5},
-    "25 networks": {"max_networks": 25},
-    "standardised values": {},
-}
-
 
 #: Number of points with which a function begins, numbers of evaluations after which methods are
 #: compared, and number of sequences of each family.
@@ -136,19 +112,16 @@ class Family(NamedTuple):
 
 
 def ours(
-    method: str = "lbo",
+    method: str,
+    space: dict[str, BaseDistribution],
+    evaluations: int,
     *,
     warm_start: bool = False,
-    space: dict[str, BaseDistribution] = SPACE,
-    evaluations: int = EVALUATIONS,
-    **settings: Any,
 ) -> Run:
-    """Return a sampler of the experiments, with settings of LBO."""
+    """Return a sampler of the experiments."""
 
     def run(functions: Sequence[Function], seed: int) -> Iterator[list[Point]]:
         own = sampler(method, seed, warm_start=warm_start)
-        if settings and isinstance(own, LifelongSampler):
-            own.model = LBO(seed=seed, **settings)
         for function in functions:
             study = optuna.create_study(sampler=own)
             yield [step(study, function, space) for _ in range(evaluations)]
@@ -182,22 +155,11 @@ def step(study: Study, function: Function, space: dict[str, BaseDistribution]) -
     return Point(value, seconds)
 
 
-def standardised(values: np.ndarray) -> np.ndarray:
-    """Return values without the transform of Yeo and Johnson."""
-    return (values - values.mean()) / max(values.std(), 1e-12)
-
-
-def with_standardised_values(functions: Sequence[Function], seed: int) -> Iterator[list[Point]]:
-    """Run LBO on values that are only standardised."""
-    with mock.patch.object(tasks, "normalised", standardised):
-        yield from ours()(functions, seed)
-
-
 def botorch(
     functions: Sequence[Function],
     seed: int,
-    ranges: dict[str, BaseDistribution] = SPACE,
-    evaluations: int = EVALUATIONS,
+    ranges: dict[str, BaseDistribution],
+    evaluations: int,
 ) -> Iterator[list[Point]]:
     """Run BoTorch's multi-task Gaussian process with log expected improvement.
 
@@ -249,51 +211,6 @@ def botorch(
             points.append(Point(value, seconds))
         rows.append(np.array(own))
         yield points
-
-
-def measured(name: str, run: Run, out: Path) -> pd.DataFrame:
-    """Return the evaluations of all sequences by a method, from files as far as there are any."""
-    found = []
-    for noise in NOISES:
-        for sequence in range(SEQUENCES):
-            file = out / slug(name) / f"noise-{noise:g}-sequence-{sequence}.csv"
-            if not file.is_file():
-                rows = evaluated(run, noise, sequence).assign(method=name)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(file, rows.to_csv(index=False).encode())
-            found.append(pd.read_csv(file))
-    return pd.concat(found)
-
-
-def evaluated(run: Run, noise: float, sequence: int) -> pd.DataFrame:
-    """Return the evaluations of one sequence by a method."""
-    rng = np.random.default_rng([SEED, sequence, round(1000 * noise)])
-    functions = branin_sequence(noise, FUNCTIONS, rng)
-    rows = []
-    for number, points in enumerate(run(functions, sequence)):
-        best = np.minimum.accumulate([point.value for point in points])
-        rows += [
-            {
-                **{"noise": noise, "sequence": sequence, "function": number, "evaluation": i},
-                **{"seconds": point.seconds, "regret": best[i] - functions[number].minimum},
-            }
-            for i, point in enumerate(points)
-        ]
-    return pd.DataFrame(rows)
-
-
-def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return means and medians of the regret after the last evaluation, and seconds."""
-    last = rows[rows["evaluation"] == rows["evaluation"].max()]
-    found = {}
-    for noise, own in last.groupby("noise"):
-        by_method = own.groupby("method", sort=False)["regret"]
-        found[f"mean, noise {noise:g}"] = by_method.mean().map("{:.3f}".format)
-        found[f"median, noise {noise:g}"] = by_method.median().map("{:.3f}".format)
-    found["CPU s a point"] = (
-        rows.groupby("method", sort=False)["seconds"].mean().map("{:.2f}".format)
-    )
-    return pd.DataFrame(found)
 
 
 # --- Transfer -------------------------------------------------------------------------------------
@@ -376,16 +293,16 @@ FAMILIES: dict[str, Family] = {
 
 def methods(family: Family) -> dict[str, Run]:
     """Return the methods that are compared on a family."""
-    own: dict[str, Any] = {"space": family.space, "evaluations": max(AFTER)}
+    own = family.space, max(AFTER)
     return {
-        "residual (default)": ours("residual", warm_start=True, **own),
-        "GP": ours("gp", **own),
-        "GP, warm start": ours("gp", warm_start=True, **own),
-        "multi-task GP": ours("multitask_gp", **own),
-        "Empirical GP, warm start": ours("empirical_gp", warm_start=True, **own),
-        "BoTorch MultiTaskGP": partial(botorch, ranges=family.space, evaluations=max(AFTER)),
-        "TPE, warm start": tpe(**own),
-        "LBO, warm start": ours("lbo", warm_start=True, **own),
+        "residual (default)": ours("residual", *own, warm_start=True),
+        "GP": ours("gp", *own),
+        "GP, warm start": ours("gp", *own, warm_start=True),
+        "multi-task GP": ours("multitask_gp", *own),
+        "Empirical GP, warm start": ours("empirical_gp", *own, warm_start=True),
+        "TPE, warm start": tpe(*own),
+        "LBO, warm start": ours("lbo", *own, warm_start=True),
+        "BoTorch MultiTaskGP": partial(botorch, ranges=own[0], evaluations=own[1]),
     }
 
 
@@ -464,33 +381,16 @@ def times() -> None:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["time", "sensitivity", "peers", "transfer"])
+    parser.add_argument("what", choices=["time", "transfer"])
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # no line for each study
     if given.what == "time":
         times()
-        return
-    if given.out is None:
+    elif given.out is None:
         parser.error("Give a folder as --out.")
-    if given.what == "transfer":
-        transfer(given.out)
-        return
-    runs: dict[str, Run]
-    if given.what == "sensitivity":
-        runs = {name: ours(**settings) for name, settings in SETTINGS.items()}
-        runs["standardised values"] = with_standardised_values
     else:
-        runs = {
-            "LBO": ours(),
-            "warm start": ours("gp", warm_start=True),
-            "multi-task GP": ours("multitask_gp"),
-            "BoTorch MultiTaskGP": botorch,
-            "random": ours("random"),
-        }
-    found = pd.concat([measured(name, run, given.out) for name, run in runs.items()])
-    count = f"{SEQUENCES} sequences of {FUNCTIONS} functions, {EVALUATIONS} evaluations"
-    show(f"Smallest value above the minimum: {count}", summary(found))
+        transfer(given.out)
 
 
 if __name__ == "__main__":
