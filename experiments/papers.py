@@ -66,7 +66,8 @@ def search(name: str, options: Options, run: Run) -> Output:
     settings = default().searches[name]
     there = present(settings.data, single, warn)
     tasks = [task for task in searches.tasks_of(settings, options) if task.data in there]
-    return search_figures.make(settings, run(tasks))
+    paths = run(tasks)
+    return search_figures.make(settings, paths, run(searches.oracles_of(paths, options.seed)))
 
 
 def evocov(name: str, options: Options, run: Run) -> Output:

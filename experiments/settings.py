@@ -47,9 +47,10 @@ class Extrapolator(Strict):
 
     Attributes
     ----------
-    strategy : {"evolution", "climbing", "random", "mutations", "fit", "ps"}
-        EvoCov, Go With The First, Random Search; mutations, or fits from random starting points, of
-        the kernel that compositional kernel search finds; or a fit of the periodic spikes kernel.
+    strategy : {"evolution", "composed", "climbing", "random", "mutations", "fit", "ps"}
+        EvoCov from random kernels, or from those of a compositional kernel search; Go With The
+        First, Random Search; mutations, or fits from random starting points, of the kernel that
+        compositional kernel search finds; or a fit of the periodic spikes kernel.
     metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
         What hyperparameters are fitted to.
     reference : int, optional
@@ -58,7 +59,7 @@ class Extrapolator(Strict):
         as in :func:`kem_pymc.search.evolve`.
     """
 
-    strategy: Literal["evolution", "climbing", "random", "mutations", "fit", "ps"]
+    strategy: Literal["evolution", "composed", "climbing", "random", "mutations", "fit", "ps"]
     metric: MetricName = "lml"
     reference: PositiveInt | None = None
 

@@ -8,7 +8,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.data.series import TSDL, series
-from experiments.evocov.conversion import converted
 from experiments.evocov.metrics import METRICS, MetricName
 from experiments.evocov.search_paths import ScaledSeries, SearchPath, densities
 from experiments.evocov.strategies import (
@@ -33,16 +31,16 @@ from experiments.results import Options, file_of, slug
 from experiments.settings import Extrapolations, Extrapolator
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import bic
-from kem_pymc.search.evaluation import Evaluation
-from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
+from kem_pymc.search.evocov.conversion import COMPOSITIONS, greedy, trees_of
+from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual, Offspring
-from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.run import EVALUATIONS, KERNELS, POINTS, screening
 from kem_pymc.search.evocov.strategies import GENERATION, PsdCheck, finalists
 from kem_pymc.search.evocov.strategies import Evolution as Generations
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.exploration import Strategy, explore
+from kem_pymc.search.grammar import BASES
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.run import search
 
@@ -53,8 +51,9 @@ REFERENCE = 350
 #: points by which it falls; sizes of populations depend on it if only the time is limited.
 PER_SECOND, POWER = 25, -2.5
 
-#: Share of the time of a first search on some of the points.
-SHARE = 0.6
+#: Share of the time of a first search on some of the points, and largest share of the time of a
+#: search for compositions before kernels evolve.
+SHARE, COMPOSED = 0.6, 0.25
 
 #: Largest number of kernels that are screened for each one that is fitted to all points.
 SCREENED = 9
@@ -167,21 +166,11 @@ class CompositionTask:
         result = search(
             data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False
         )
-        original = _best_tree(result.evaluations[1:], data.x, data.y)
-        return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
-
-
-def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) -> Individual:
-    """Return the best model that can be written as a tree, with its values."""
-    for evaluation in sorted(evaluations, key=lambda evaluation: -evaluation.score):
-        with suppress(InputError):  # too many hyperparameters
-            kernel = converted(evaluation)
-            values = coordinates_of(kernel.inherited, np.array([*kernel.tree.positive, True]))
-            height = TreeObjective(kernel.tree, x, y).evaluate(values).height
-            if math.isfinite(height):
-                score = bic(height, len(values), len(y)).value
-                return Individual(kernel.tree, kernel.inherited, height, score, {})
-    raise InputError("No composition of the search can be a tree. Evaluate more models.")
+        models = sorted(result.evaluations[1:], key=lambda evaluation: -evaluation.score)
+        originals = trees_of(models, data.x, data.y)
+        if not originals:
+            raise InputError("No composition of the search can be a tree. Evaluate more models.")
+        return pd.DataFrame([{"data": self.data, "original": originals[0].to_json()}])
 
 
 def tasks_of(
@@ -269,7 +258,7 @@ def strategy_of(
     Go With The First has fewer mutations between two eliminations.
     """
     check = PsdCheck(1, rng)
-    if task.strategy == "evolution":
+    if task.strategy in ("evolution", "composed"):
         size = int(np.clip(round(math.sqrt(expected)), LEAST, GENERATION))
         return lambda: Generations(check, rng, size, max(2, size // PRESSURE), initial)
     if task.strategy == "climbing":
@@ -293,14 +282,19 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
     fitter = Fitter(data.x, data.y, evaluations, seed, METRICS[task.metric])
     rng = np.random.default_rng(seed)
     replace(fitter, evaluations=1).evaluate(Offspring.of(COMPILING))  # compile outside the time
+    if task.strategy == "composed":
+        explore(*greedy(data.x, data.y, 0), len(BASES))
     mutating = task.strategy == "mutations"
     path = SearchPath(data, Individual.from_json(task.original) if mutating else None)
     coarse = None if task.strategy in ("mutations", "fit") else screening(fitter)
     initial, seconds = list[Individual](), task.seconds
+    if task.strategy == "composed":
+        initial = _composed(coarse or fitter, path, seconds and COMPOSED * seconds)
+        seconds = seconds and max(seconds - (time.process_time() - path.began), 1e-9)
     if coarse is not None:
         first = SHARE * seconds if seconds else None
         kernels = _expected(KERNELS, first, len(coarse.y))
-        limited = Limited(strategy_of(task, kernels, rng), first)
+        limited = Limited(strategy_of(task, kernels, rng, initial), first)
         few = SCREENED * (task.kernels or KERNELS)
         most = sys.maxsize if first else min(KERNELS, few)
         initial = finalists(explore(limited, coarse, most, callback=path.count))
@@ -313,6 +307,14 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
         result = EvolutionResult(tuple(individuals), "evocov", data.scaling, seed, fitter)
         rows[-1] |= densities(result.selection, data)
     return rows
+
+
+def _composed(fitter: Fitter, path: SearchPath, seconds: float | None) -> list[Individual]:
+    """Return the best compositions that a greedy search finds in its time, as trees."""
+    strategy, evaluator = greedy(fitter.x, fitter.y, fitter.seed)
+    limited = Limited(lambda: strategy, seconds)
+    found = explore(limited, evaluator, COMPOSITIONS, callback=path.count)
+    return finalists(trees_of(found, fitter.x, fitter.y))
 
 
 def _expected(kernels: int | None, seconds: float | None, n: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from experiments.data.series import Series
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from kem_pymc.search.evaluation import Evaluated
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.result import EvolvedSelection, predict
 from kem_pymc.search.points import scaled
@@ -85,7 +86,7 @@ class SearchPath:
         if original is not None:
             self.kept.append(self._row(original, self._error(original)))
 
-    def count(self, individual: Individual) -> None:
+    def count(self, individual: Evaluated) -> None:
         """Count a kernel that was fitted."""
         self.kernels += 1
         self.evaluations += individual.gradients

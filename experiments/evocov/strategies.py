@@ -17,8 +17,8 @@ from kem_pymc.search.exploration import Strategy
 CLIMBERS, MUTATIONS = 13, 200
 
 
-class Limited:
-    """Strategy that proposes another strategy's kernels one by one, for a limited time.
+class Limited[P, E]:
+    """Strategy that proposes another strategy's models one by one, for a limited time.
 
     Parameters
     ----------
@@ -28,16 +28,14 @@ class Limited:
         CPU time of this process after which nothing is proposed.
     """
 
-    def __init__(
-        self, make: Callable[[], Strategy[Offspring, Individual]], seconds: float | None
-    ) -> None:
+    def __init__(self, make: Callable[[], Strategy[P, E]], seconds: float | None) -> None:
         self.make, self.strategy = make, make()
         self.end = math.inf if seconds is None else time.process_time() + seconds
-        self.waiting: list[Offspring] = []
-        self.fitted: list[Individual] = []
+        self.waiting: list[P] = []
+        self.fitted: list[E] = []
 
-    def propose(self) -> list[Offspring]:
-        """Return the next kernel; see :class:`Strategy`."""
+    def propose(self) -> list[P]:
+        """Return the next model; see :class:`Strategy`."""
         if time.process_time() >= self.end:
             return []
         if not self.waiting:
@@ -48,8 +46,8 @@ class Limited:
             self.waiting = self.strategy.propose()
         return self.waiting[:1]
 
-    def observe(self, evaluations: Sequence[Individual]) -> None:
-        """Take note of a kernel; see :class:`Strategy`."""
+    def observe(self, evaluations: Sequence[E]) -> None:
+        """Take note of a model; see :class:`Strategy`."""
         self.fitted += evaluations
         self.waiting = self.waiting[len(evaluations) :]
         if not self.waiting:

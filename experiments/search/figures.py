@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from experiments.search.searches import STARTS
 from experiments.settings import Searches
 from kem_pymc.comparison.output import Output
 from kem_pymc.comparison.summaries import interval, plus_minus
@@ -18,40 +19,50 @@ AT = (5, 10, 20, 40)
 NAMES = {"cks": "CKS", "boms": "BOMS", "random": "Random"}
 
 
-def make(searches: Searches, paths: pd.DataFrame) -> Output:
+def make(searches: Searches, paths: pd.DataFrame, again: pd.DataFrame) -> Output:
     """Return the figure and its tables.
 
     Parameters
     ----------
     searches : Searches
     paths : DataFrame
-        Paths of all searches, see :func:`experiments.search.searches.run_tasks`.
+        Paths of all searches, see :class:`experiments.search.searches.SearchTask`.
+    again : DataFrame
+        Fits of the best models from many starts, see :class:`.OracleTask`.
     """
     paths = paths.assign(
         models=paths["evaluation"] + 1,
         method=paths["method"].map(NAMES),
         title=paths["data"].map(searches.data),
     )
+    known = np.maximum(
+        paths.groupby("data", sort=False)["best_per_point"].max(),
+        again.groupby("data", sort=False)["per_point"].max(),
+    ).rename(searches.data)
     return Output(
         paths,
-        _draw(paths),
+        _draw(paths, known),
         {
-            "Best log evidence per point, mean over trials": _scores(paths),
+            "Best log evidence per point, mean over trials": _scores(paths, known),
             "BOMS less CKS, best log evidence per point": _against(paths),
             "Seconds, and share of the search itself": _times(paths),
         },
-        ["Intervals are 95 % intervals over trials, which differ in random starting points."],
+        [
+            "Intervals are 95 % intervals over trials, which differ in random starting points. The "
+            "oracle (dashed) is the best score that is known: of any search, or of the best models "
+            f"of all, fitted again from {STARTS} starts."
+        ],
     )
 
 
-def _draw(paths: pd.DataFrame) -> Figure:
+def _draw(paths: pd.DataFrame, known: pd.Series) -> Figure:
     titles = list(dict.fromkeys(paths["title"]))
     figure = Figure(figsize=(3.3 * len(titles), 5.6), layout="constrained")
     axes = figure.subplots(2, len(titles), squeeze=False)
     for k, title in enumerate(titles):
         part = paths[paths["title"] == title]
         low = part.loc[part["models"] == min(5, part["models"].max()), "best_per_point"].min()
-        top = part["best_per_point"].max()
+        top = known[title]
         log_likelihood(
             part,
             time_step="models",
@@ -75,6 +86,7 @@ def _draw(paths: pd.DataFrame) -> Figure:
         axes[1, k].set(xlabel="seconds", ylabel="log evidence per point", xscale="log")
         axes[1, k].xaxis.set_minor_formatter(NullFormatter())  # there is no room for more numbers
         for ax in axes[:, k]:
+            ax.axhline(top, color=style.MUTED, linewidth=0.8, linestyle="--")
             ax.set_ylim(low, top + 0.05 * (top - low))
         style.tidy(axes[1, k])
     return figure
@@ -85,7 +97,7 @@ def _at(paths: pd.DataFrame) -> pd.DataFrame:
     return paths[paths["models"].isin({*AT, last}) & (paths["models"] <= last)]
 
 
-def _scores(paths: pd.DataFrame) -> pd.DataFrame:
+def _scores(paths: pd.DataFrame, known: pd.Series) -> pd.DataFrame:
     cells = {
         (title, models, method): plus_minus(scores.mean(), interval(scores))
         for (title, models, method), scores in _at(paths).groupby(
@@ -94,7 +106,7 @@ def _scores(paths: pd.DataFrame) -> pd.DataFrame:
     }
     table = pd.Series(cells).unstack()
     table.index.names = ["data", "models"]
-    return table
+    return table.assign(oracle=[f"{known[title]:.2f}" for title, _ in table.index])
 
 
 def _against(paths: pd.DataFrame) -> pd.DataFrame:

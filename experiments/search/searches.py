@@ -8,7 +8,14 @@ import pandas as pd
 from experiments.data.single import single
 from experiments.results import Options, file_of, slug
 from experiments.settings import Searches
+from kem_pymc.search.evaluation import Evaluator
+from kem_pymc.search.grammar import Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.points import scaled
 from kem_pymc.search.run import Method, search
+
+#: Number of the best models of all searches that are fitted again, and of starts of these fits.
+FITTED_AGAIN, STARTS = 5, 30
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,56 @@ class SearchTask:
         return result.path.reset_index().assign(
             data=self.data, method=self.method, trial=self.trial, overhead=result.overhead
         )
+
+
+@dataclass(frozen=True)
+class OracleTask:
+    """The best models of all searches on a data set, fitted again from many starting points.
+
+    Attributes
+    ----------
+    data : str
+    models : tuple of str
+        Expressions.
+    seed : int
+        Seed of the experiment.
+    """
+
+    data: str
+    models: tuple[str, ...]
+    seed: int
+
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{self.data}: the best models, from {STARTS} starts"
+
+    def file(self, out: Path) -> Path:
+        """Return the file of the results in the folder of an experiment."""
+        return file_of(self, out, self.data, "oracle")
+
+    def run(self) -> pd.DataFrame:
+        """Return a row for each model: `data`, `model`, and `per_point`, its score per point."""
+        data = single(self.data)
+        x, y, _ = scaled(data.x, data.y)
+        evaluator = Evaluator(x, y, Hyperpriors(), starts=STARTS, seed=1000 * self.seed)
+        grammar = Grammar(x.shape[1])
+        fits = [evaluator.evaluate(grammar.parse(model)) for model in self.models]
+        rows = [
+            {"data": self.data, "model": fit.model, "per_point": fit.score / evaluator.compared}
+            for fit in fits
+        ]
+        return pd.DataFrame(rows)
+
+
+def oracles_of(paths: pd.DataFrame, seed: int) -> list[OracleTask]:
+    """Return one task for each data set, with the best models of all methods and trials."""
+    best = paths.groupby(["data", "model"], sort=False)["score"].max().sort_values(ascending=False)
+    tasks = []
+    for data in dict.fromkeys(paths["data"]):
+        models = best[data].index[:FITTED_AGAIN]
+        tasks.append(OracleTask(data, tuple(models), seed))
+    return tasks
 
 
 def tasks_of(searches: Searches, options: Options) -> list[SearchTask]:

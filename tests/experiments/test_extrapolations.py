@@ -57,8 +57,8 @@ class TestTasks:
         assert {name: len(own) for name, own in tasks.items()} == {
             "evocov-table4": 13 * 10 * 3,
             "evocov-table5": 13,
-            "evocov-table6": 13 * 4 * 3,
-            "evocov-table7": 13 * 4 * 3,
+            "evocov-table6": 13 * 5 * 3,
+            "evocov-table7": 13 * 5 * 3,
             "evocov-table8": 6 * 3 * 3,
         }
         assert {task.seconds for task in tasks["evocov-table6"]} == {180}
@@ -285,16 +285,16 @@ class TestTables:
     def test_errors(self, home):
         output = make("evocov-table6", self.rows(SETTINGS.extrapolations["evocov-table6"].methods))
         relative, absolute, overall, ranks, spent = output.tables.values()
-        assert overall.loc["EvoCov SoPL"].tolist() == ["12", "8", "-1", "-1"]
-        assert absolute.loc["Airline", "EvoCov SoPL"] == "6 (4)"
-        assert relative.loc["Airline", "EvoCov SoPL"] == "12 (8)"
+        assert overall.loc["EvoCov SoPL"].tolist() == ["15", "10", "-1", "-1"]
+        assert absolute.loc["Airline", "EvoCov SoPL"] == "7.5 (5)"
+        assert relative.loc["Airline", "EvoCov SoPL"] == "15 (10)"
         assert relative.loc["median", "Random Search"] == "3 (2)"
         assert relative.loc["Radio", "EvoCov LML, published"] == "4"
         assert ranks.loc["Random Search", "mean rank"] == "1.00"
         assert spent.loc["EvoCov LML", "evaluations"] == "2,000 (2,000 to 2,000)"
-        assert "p = 0.0293 for 3 series" in output.notes[0]
+        assert "p = 0.0174 for 3 series" in output.notes[0]
         by_time = output.figure.axes[0]
-        assert len(by_time.lines) == 4
+        assert len(by_time.lines) == 5
         assert by_time.lines[0].get_ydata()[[0, -1]].tolist() == [6.0, 3.0]
 
     def test_sizes(self, home):

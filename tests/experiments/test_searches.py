@@ -13,6 +13,9 @@ from experiments.search.figures import make
 from experiments.settings import Searches, default
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.stored import run_tasks
+from kem_pymc.search.grammar import Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.points import scaled
 
 ALL = Options(Path("out"))
 SMALL = Searches(
@@ -59,6 +62,25 @@ def test_results_are_stored_and_not_computed_again(tmp_path, monkeypatch):
     assert of_cks[0] != of_cks[1]
 
 
+@pytest.mark.usefixtures("home")
+def test_oracle_is_of_the_best_models_of_all_searches():
+    paths = pd.DataFrame(
+        {
+            "data": "airline",
+            "model": ["SE0", "PER0", "LIN0", "PER0 + LIN0", "RQ0", "PER0", "SE0 x SE0"],
+            "score": [1.0, 2.0, 3.0, 9.0, 4.0, 8.0, 0.0],
+        }
+    )
+    (task,) = searches.oracles_of(paths, 0)
+    assert task.models == ("PER0 + LIN0", "PER0", "RQ0", "LIN0", "SE0")
+    fitted = replace(task, models=task.models[:1]).run()
+    x, y, _ = scaled(*searches.single("airline")[:2])
+    once = searches.Evaluator(x, y, Hyperpriors(), starts=1).evaluate(
+        Grammar(1).parse("LIN0 + PER0")
+    )
+    assert fitted["per_point"][0] >= once.score / 30 - 1e-6
+
+
 def test_figure():
     rows = [
         {
@@ -74,14 +96,18 @@ def test_figure():
         for trial in range(3)
         for k in range(40)
     ]
-    output = make(SMALL, pd.DataFrame(rows))
+    again = pd.DataFrame({"data": ["airline"] * 2, "per_point": [6.0, 5.0]})
+    output = make(SMALL, pd.DataFrame(rows), again)
     best, against, times = output.tables.values()
     assert best.loc[("AIRLINE", 40), "BOMS"].startswith("4.91")
     assert best.loc[("AIRLINE", 5), "CKS"].startswith("0.4")
+    assert best.loc[("AIRLINE", 5), "oracle"] == "6.00"
+    lower, *_ = make(SMALL, pd.DataFrame(rows), again.assign(per_point=1.0)).tables.values()
+    assert lower.loc[("AIRLINE", 5), "oracle"] == "4.92"
     assert against.loc[("AIRLINE", 20), "difference"].startswith("1.01")
     assert against.loc[("AIRLINE", 20), "trials in which BOMS is ahead"] == "3 of 3"
     assert times.loc[("AIRLINE", "BOMS"), "share of the search"] == "8.0%"
     assert times.loc[("AIRLINE", "CKS"), "seconds"] == "20.0"
     axes = output.figure.axes
     assert axes[0].get_title() == "AIRLINE"
-    assert len(axes[1].lines) == 6
+    assert len(axes[1].lines) == 6 + 1  # with the oracle

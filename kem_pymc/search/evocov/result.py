@@ -15,7 +15,7 @@ from kem_pymc.gp.fit import bic
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
-from kem_pymc.search.evaluation import best
+from kem_pymc.search.evaluation import Evaluation, best
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
@@ -40,12 +40,15 @@ class EvolutionResult(SearchResult):
     seed : int
     evaluator : Fitter
         The scaled data, and the procedure that fitted the kernels.
+    compositions : tuple of Evaluation
+        Models of a compositional kernel search, if the first kernels are from one.
     screened : tuple of Individual
         Kernels of the first search, which were fitted to some of the points only.
     cores : int
         Number of processes that fitted kernels at the same time.
     """
 
+    compositions: tuple[Evaluation, ...] = ()
     screened: tuple[Individual, ...] = ()
     cores: int = 1
 
@@ -62,8 +65,9 @@ class EvolutionResult(SearchResult):
 
     @property
     def fitting(self) -> float:
-        """Seconds spent on fitting kernels, those of the first search included."""
-        return sum(fit.seconds for fit in (*self.screened, *self.evaluations)) / self.cores
+        """Seconds spent on fitting kernels, those of the first searches included."""
+        evolved = sum(fit.seconds for fit in (*self.screened, *self.evaluations))
+        return sum(one.seconds for one in self.compositions) + evolved / self.cores
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -90,8 +94,10 @@ class EvolutionResult(SearchResult):
         most = self.outcomes.most_common()
         counted = ", ".join(f"{count} {outcome}" for outcome, count in most)
         first = {"Screened before": f"{len(self.screened)} kernels on some of the points"}
+        composed = {"Begun with": f"the best of {len(self.compositions)} compositions"}
         return {
             **self._common_facts(),
+            **(composed if self.compositions else {}),
             **(first if self.screened else {}),
             "Hyperparameters": f"{len(self.selection.best.natural)}, with the noise",
             "Evaluations": counted,

@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from os import PathLike
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers, make_executor
-from kem_pymc._system.options import check_seed, check_whole, checked
+from kem_pymc._system.options import check_choice, check_seed, check_whole, checked
 from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError
+from kem_pymc.search.evaluation import Evaluation
+from kem_pymc.search.evocov.conversion import COMPOSITIONS, greedy, trees_of
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.result import EvolutionResult
@@ -33,6 +37,13 @@ BUDGET, EVALUATIONS = 2820, 50
 POINTS, MANY, KERNELS = 200, 250, 1410
 
 
+#: With what kernels a search begins.
+Start = Literal["random", "cks"]
+
+#: File of the compositions with which a search began.
+COMPOSED = "compositions.jsonl"
+
+
 @checked
 def evolve(
     x: npt.ArrayLike,
@@ -40,6 +51,7 @@ def evolve(
     *,
     budget: int = BUDGET,
     evaluations: int = EVALUATIONS,
+    start: Start = "random",
     seed: int = 0,
     cores: int | None = None,
     cluster: Workers | None = None,
@@ -48,10 +60,10 @@ def evolve(
 ) -> EvolutionResult:
     """Search for the kernel of one data set, among elementary mathematical expressions.
 
-    Kernels are expression trees of the primitives of Roman et al. (2019), table 2, plus white
-    noise; the mean is zero. Inputs are scaled to [0, 1] and targets are standardised. If there are
-    more than 250 points, a first search of 1,410 kernels on 200 of them finds those with which the
-    search on all points begins.
+    Kernels are expression trees of the primitives of Roman et al. (2019), table 2, simplified, plus
+    white noise; the mean is zero. Inputs are scaled to [0, 1] and targets are standardised. If
+    there are more than 250 points, a first search of 1,410 kernels on 200 of them finds those with
+    which the search on all points begins.
 
     Parameters
     ----------
@@ -63,6 +75,9 @@ def evolve(
         Number of kernels to fit to all points. Generations have 141.
     evaluations : int
         Number of evaluations of the likelihood, with its gradient, to fit a kernel.
+    start : {"random", "cks"}
+        Whether the first generation is random, or has the best kernels of a compositional kernel
+        search of 40 models of one input, which count in the budget.
     seed : int
         The same data, options and seed give the same kernels, wherever they are fitted.
     cores : int, optional
@@ -84,6 +99,7 @@ def evolve(
     InputError
         If there are fewer than 10 points, the shapes don't match, a value isn't a finite number,
         inputs are repeated, the targets or an input column are constant, an option is out of range,
+        there are several inputs or at most 40 kernels to fit for compositions to begin with,
         the folder contains anything else, or no scheduler responds at the address.
     WorkerError
         If workers keep dying.
@@ -103,7 +119,14 @@ def evolve(
         )
     check_whole(budget=budget, evaluations=evaluations)
     check_seed(seed=seed)
-    options = {"method": METHOD, "evaluations": evaluations, "seed": seed}
+    check_choice(get_args(Start), start=start)
+    composed = start == "cks"
+    if composed and (x.shape[1] > 1 or budget <= COMPOSITIONS):
+        raise InputError(
+            f"There are {x.shape[1]} inputs and a budget of {budget}. Begin with compositions on "
+            f"one input, with a budget of more than {COMPOSITIONS}, or use start='random'."
+        )
+    options = {"method": METHOD, "evaluations": evaluations, "start": start, "seed": seed}
     fitter = Fitter(x, y, evaluations, seed)
     with (
         search_folder(out, options, x, y).locked() as folder,
@@ -111,26 +134,45 @@ def evolve(
         closing(make_executor(cores, cluster)) as executor,
     ):
         record, screened = Record(folder, Individual.from_line), list[Individual]()
-        if (coarse := screening(fitter)) is not None:
+        coarse, initial, compositions = screening(fitter), list[Individual](), list[Evaluation]()
+        if composed:
+            some = coarse or fitter
+            compositions = explore(
+                *greedy(some.x, some.y, seed),
+                COMPOSITIONS,
+                callback=best_so_far(bars, COMPOSITIONS, "Compositions"),
+                record=Record(folder, partial(Evaluation.from_line, dimension=1), COMPOSED),
+            )
+            initial = finalists(trees_of(compositions, some.x, some.y))
+            budget -= COMPOSITIONS
+        before = compositions[-1].elapsed if compositions else 0.0
+        if coarse is not None:
             screened = explore(
-                evolution(x.shape[1], seed),
+                evolution(x.shape[1], seed, initial),
                 coarse,
                 KERNELS,
                 executor,
                 best_so_far(bars, KERNELS, "Search on some of the points"),
+                before=before,
                 record=Record(folder, Individual.from_line, "screening.jsonl"),
             )
+            initial, before = finalists(screened), screened[-1].elapsed
         individuals = explore(
-            evolution(x.shape[1], seed, finalists(screened)),
+            evolution(x.shape[1], seed, initial),
             fitter,
             budget,
             executor,
             best_so_far(bars, budget),
-            before=screened[-1].elapsed if screened else 0.0,
+            before=before,
             record=record,
         )
         fitted = tuple(individuals), METHOD, scaling, seed, fitter
-        return EvolutionResult(*fitted, screened=tuple(screened), cores=executor.cores)
+        return EvolutionResult(
+            *fitted,
+            compositions=tuple(compositions),
+            screened=tuple(screened),
+            cores=executor.cores,
+        )
 
 
 def screening(fitter: Fitter) -> Fitter | None:

@@ -9,6 +9,7 @@ from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
 from kem_pymc.search.evocov.objective import covariances
 from kem_pymc.search.evocov.primitives import HYPERPARAMETERS
+from kem_pymc.search.evocov.simplification import simplified
 from kem_pymc.search.evocov.tape import lower
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.evocov.variation import random_tree, vary
@@ -143,10 +144,12 @@ class Evolution:
 
 
 def random_kernel(check: Callable[[Tree], bool], rng: np.random.Generator) -> Offspring:
-    """Return a random kernel that passes the check."""
-    while not check(tree := random_tree(rng)):
-        pass
-    return Offspring.of(tree)
+    """Return a random kernel, simplified, that passes the check."""
+    while True:
+        drawn = Offspring.of(random_tree(rng))
+        tree, _ = simplified(drawn.tree, drawn.inherited)
+        if check(tree):
+            return Offspring.of(tree)
 
 
 def better(new: Individual, old: Individual) -> Individual:

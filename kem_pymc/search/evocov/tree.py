@@ -1,7 +1,10 @@
 """Expression trees of kernels: text, hyperparameters, formulas, and PyTensor expressions."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import pytensor.tensor as pt
@@ -9,13 +12,16 @@ from deap import gp
 from pytensor.scalar.basic import autocast_float_as
 
 from kem_pymc.errors import InputError
-from kem_pymc.search.evocov.primitives import Scalar, primitive_set
+from kem_pymc.search.evocov.primitives import HYPERPARAMETERS, Covariance, Scalar, primitive_set
 
 if TYPE_CHECKING:
     import pymc as pm
 
 #: Largest depth of a tree, in levels of nodes.
 MOST_LEVELS = 40
+
+#: A hyperparameter of a parent: the parent's number, and the name there.
+type Origin = tuple[int, str]
 
 # Binding strengths of formulas.
 SUM, PRODUCT, POWER, ATOM = range(4)
@@ -57,14 +63,12 @@ class Tree(gp.PrimitiveTree):
         primitives = primitive_set()
         # DEAP evaluates names that it doesn't know as Python code. These are its separators.
         names = re.findall(r"[^ \t\n\r\f\v(),]+", text)
+        mapping = dict(primitives.mapping)
         for name in names:
-            if name not in primitives.mapping:
-                raise InputError(
-                    f"There is no primitive {_short(name)} in the kernel {_short(text)}. "
-                    f"Use {', '.join(primitives.mapping)}."
-                )
+            if name not in mapping:
+                mapping[name] = _constant(name, text)
         try:
-            tree = cls.from_string(text, primitives)
+            tree = cls.from_string(text, SimpleNamespace(mapping=mapping))
             complete = bool(tree) and tree.searchSubtree(0).stop == len(tree)
         except TypeError as error:
             raise InputError(f"The kernel {_short(text)} has a wrong type: {error}") from None
@@ -179,16 +183,52 @@ class Tree(gp.PrimitiveTree):
 
     def formula(self) -> str:
         """Return the kernel as a formula, e.g. ``exp(-0.5 * |x - x'|^2 / h0^2)``."""
-        return _formula(self, latex=False).replace(" * 1 / ", " / ")
+        text = _formula(self, latex=False).replace(" * 1 / ", " / ")
+        return text.replace("-1 * ", "-").replace(" + -", " - ")
 
     def latex(self) -> str:
         r"""Return the kernel as a formula in LaTeX, with hyperparameters \theta_0, ..."""
-        return _formula(self, latex=True)
+        return _formula(self, latex=True).replace(r"-1 \, ", "-").replace(" + -", " - ")
 
 
 def is_hyperparameter(node: Any) -> bool:
     """Return whether a node of a tree is a hyperparameter."""
     return node.ret is Scalar
+
+
+def numbered(nodes: Sequence[tuple[int, Any]]) -> tuple[Tree, list[Origin]]:
+    """Return a tree with hyperparameters h0, h1, ..., and where each of them comes from.
+
+    Hyperparameters of different parents are different ones, whatever their names. If there are more
+    than 20, those after them have the name of the last.
+    """
+    origins: dict[Origin, str] = {}
+    mapping = primitive_set().mapping
+    tree = Tree([])
+    for number, node in nodes:
+        if is_hyperparameter(node):
+            name = f"h{min(len(origins), HYPERPARAMETERS - 1)}"
+            node = mapping[origins.setdefault((number, node.name), name)]
+        tree.append(node)
+    return tree, list(origins)
+
+
+def _constant(name: str, text: str) -> gp.Terminal:
+    """Return a constant of a kernel that isn't one of the primitives.
+
+    Raises
+    ------
+    InputError
+        If it isn't written as Python writes a finite number.
+    """
+    with suppress(ValueError):
+        number = float(name)
+        if math.isfinite(number) and repr(number) == name:
+            return gp.Terminal(number, False, Covariance)
+    raise InputError(
+        f"There is no primitive {_short(name)} in the kernel {_short(text)}. "
+        f"Use {', '.join(primitive_set().mapping)}, or other finite constants, such as 0.25."
+    )
 
 
 def _short(text: str) -> str:

@@ -10,7 +10,8 @@ from deap import gp
 
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.primitives import HYPERPARAMETERS, NESTABLE, Covariance, primitive_set
-from kem_pymc.search.evocov.tree import MOST_LEVELS, Tree, is_hyperparameter
+from kem_pymc.search.evocov.simplification import simplified
+from kem_pymc.search.evocov.tree import MOST_LEVELS, Origin, Tree, numbered
 
 #: Smallest and largest depth of random trees, in levels of nodes.
 SHALLOWEST, DEEPEST = 5, 15
@@ -20,9 +21,6 @@ CROSSOVER = 0.6
 
 #: Number of attempts to vary a kernel.
 ATTEMPTS = 250
-
-#: A hyperparameter of a parent: the parent's number, and the name there.
-type Origin = tuple[int, str]
 
 
 def random_tree(rng: np.random.Generator) -> Tree:
@@ -79,8 +77,8 @@ def vary(
 ) -> Offspring:
     """Return a random variation of kernels, by crossover or mutation.
 
-    The operator is repeated until the kernel is another one, has at most 40 levels and 20
-    hyperparameters, and is positive semi-definite. After 250 attempts a parent is returned
+    The operator is repeated until the kernel, simplified, is another one, has at most 40 levels and
+    20 hyperparameters, and is positive semi-definite. After 250 attempts a parent is returned
     unchanged.
 
     Parameters
@@ -101,10 +99,11 @@ def vary(
     for _ in range(ATTEMPTS):
         nodes = crossover(trees[0], trees[1], rng) if crossing else mutation(trees[0], rng)
         tree, origins = numbered(nodes)
-        if len(origins) > HYPERPARAMETERS or tree.depth > MOST_LEVELS or tree in trees:
+        if len(origins) > HYPERPARAMETERS or tree.depth > MOST_LEVELS:
             continue
-        if check(tree):
-            return Offspring(tree, inherit(chosen, origins))
+        tree, values = simplified(tree, inherit(chosen, origins))
+        if tree not in trees and check(tree):
+            return Offspring(tree, values)
     return Offspring(trees[0], chosen[0].natural)
 
 
@@ -143,23 +142,6 @@ def mutation(tree: Tree, rng: np.random.Generator) -> list[tuple[int, Any]]:
         else:
             gp.mutNodeReplacement(mutant, primitive_set())
     return [(0, node) for node in mutant]
-
-
-def numbered(nodes: Sequence[tuple[int, Any]]) -> tuple[Tree, list[Origin]]:
-    """Return a tree with hyperparameters h0, h1, ..., and where each of them comes from.
-
-    Hyperparameters of different parents are different ones, whatever their names. If there are more
-    than 20, those after them have the name of the last.
-    """
-    origins: dict[Origin, str] = {}
-    mapping = primitive_set().mapping
-    tree = Tree([])
-    for number, node in nodes:
-        if is_hyperparameter(node):
-            name = f"h{min(len(origins), HYPERPARAMETERS - 1)}"
-            node = mapping[origins.setdefault((number, node.name), name)]
-        tree.append(node)
-    return tree, list(origins)
 
 
 def inherit(parents: Sequence[Individual], origins: Sequence[Origin]) -> np.ndarray:

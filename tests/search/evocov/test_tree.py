@@ -7,7 +7,9 @@ from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import PRIMITIVES, SE, TABLE_1
 
 
-@pytest.mark.parametrize("text", [*PRIMITIVES.values(), *(row[0] for row in TABLE_1.values())])
+@pytest.mark.parametrize(
+    "text", ["exp(7.25)", *PRIMITIVES.values(), *(row[0] for row in TABLE_1.values())]
+)
 def test_text_is_read_as_it_is_written(text):
     tree = Tree.parse(text)
     assert str(tree) == text
@@ -21,7 +23,8 @@ def test_text_is_read_as_it_is_written(text):
         ("add(1.0", "isn't one complete"),
         ("add(1.0, 2.0) 3.0", "isn't one complete"),
         ("add 1.0 2.0", "isn't one complete"),
-        ("exp(7.5)", "no primitive '7.5'"),
+        ("exp(inf)", "no primitive 'inf'"),
+        ("exp(7_5.0)", "no primitive '7_5.0'"),
         ("exp(\u00a01.0)", "no primitive"),  # no space, to DEAP
         ("__import__('os').system('echo')", "no primitive"),
         ("exp(h0)", "wrong type"),

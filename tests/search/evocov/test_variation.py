@@ -7,13 +7,12 @@ import pytest
 
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.strategies import PsdCheck
-from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.evocov.tree import Tree, numbered
 from kem_pymc.search.evocov.variation import (
     ATTEMPTS,
     crossover,
     inherit,
     mutation,
-    numbered,
     random_tree,
     vary,
 )
@@ -96,7 +95,8 @@ def test_values_follow_their_hyperparameters():
 def test_new_hyperparameters_inherit_nothing():
     rng = np.random.default_rng(4)
     parent = fitted("exp(multiply(-0.5, sq_dist(euc(x), h0)))", [2.0])
-    fresh = [vary([parent], lambda _: True, rng).inherited for _ in range(100)]
+    mutants = [numbered(mutation(parent.tree, rng)) for _ in range(100)]
+    fresh = [inherit([parent], origins) for _, origins in mutants]
     assert any(np.isnan(values[:-1]).any() for values in fresh)
     assert {v for values in fresh for v in values[:-1] if not np.isnan(v)} == {2.0}
 

@@ -1,18 +1,29 @@
 """Conversion of compositions of base kernels into expression trees (Roman et al. 2019, table 1)."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import reduce
 
 import numpy as np
 
 from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import bic
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate
-from kem_pymc.search.evaluation import Evaluation, coordinates_of
-from kem_pymc.search.evocov.individual import Offspring
+from kem_pymc.search.evaluation import Evaluation, Evaluator, coordinates_of
+from kem_pymc.search.evocov.fitting import coordinates_of as coordinates_of_tree
+from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.primitives import HYPERPARAMETERS
+from kem_pymc.search.evocov.simplification import simplified
 from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.grammar import Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.strategies import Greedy
+
+#: Number of compositions that a search evaluates before kernels evolve.
+COMPOSITIONS = 40
 
 #: Makes the text of a hyperparameter with a value.
 type Namer = Callable[[float], str]
@@ -40,6 +51,29 @@ TREES: dict[str, Callable[..., str]] = {
     "RQ": _rational_quadratic,
     "PER": _periodic,
 }
+
+
+def greedy(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[Greedy, Evaluator]:
+    """Return compositional kernel search by BIC on scaled data (n, 1), (n,), and its evaluator."""
+    evaluator = Evaluator(x, y, Hyperpriors(), "bic", seed=seed)
+    return Greedy(Grammar(1), np.random.default_rng(seed)), evaluator
+
+
+def trees_of(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) -> list[Individual]:
+    """Return models as trees with their values, and their BIC on data (n, 1), (n,).
+
+    Those that can't be trees, or have no likelihood on the data, are left out.
+    """
+    found = []
+    for evaluation in evaluations:
+        with suppress(InputError):  # too many hyperparameters
+            kernel = converted(evaluation)
+            values = coordinates_of_tree(kernel.inherited, np.array([*kernel.tree.positive, True]))
+            height = TreeObjective(kernel.tree, x, y).evaluate(values).height
+            if math.isfinite(height):
+                score = bic(height, len(values), len(y)).value
+                found.append(Individual(kernel.tree, kernel.inherited, height, score, {}))
+    return found
 
 
 def converted(evaluation: Evaluation) -> Offspring:
@@ -86,7 +120,7 @@ def converted(evaluation: Evaluation) -> Offspring:
             f"has at most {HYPERPARAMETERS}. Convert a smaller kernel."
         )
     tree = Tree.parse(_joined("add", texts))
-    return Offspring(tree, np.array([*natural, noise]))
+    return Offspring(*simplified(tree, np.array([*natural, noise])))
 
 
 def _product(candidate: Candidate, values: list[float], new: Namer) -> str:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments.evocov.conversion import converted
 from kem_pymc.search.evaluation import coordinates_of
+from kem_pymc.search.evocov.conversion import converted
 from kem_pymc.search.evocov.fitting import coordinates_of as coordinates_of_tree
 from kem_pymc.search.evocov.objective import covariances
 from kem_pymc.search.evocov.tape import lower
