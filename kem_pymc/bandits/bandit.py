@@ -723,33 +723,39 @@ class Bandit:
 
         It follows from the rounds alone: those before the last refit decide of hyperparameters.
         """
-        x = np.array([own.inputs for own in rounds])
-        table = self._observed(rounds)
-        old = self._observed(state.rounds[place : place + 1]) if place < len(state.rounds) else None
-        moved = old is not None and not np.array_equal(state.rounds[place].inputs, x[place])
+        own = rounds[place]
+        before = state.rounds[place] if place < len(state.rounds) else None
+        seen, known = self._observed(own), np.full(len(self._given), np.nan)
+        moved = False
+        if before is not None:
+            known, moved = self._observed(before), not np.array_equal(before.inputs, own.inputs)
+        changed = ~((seen == known) | (np.isnan(seen) & np.isnan(known))) | moved
         fitted = 0 if self.refit is None else len(rounds) // self.refit * self.refit
-        due = fitted == len(rounds) and old is None
+        due = before is None and 0 < fitted == len(rounds)
+        redrawn = (changed & (place < fitted)) | due
+        added = changed & np.isnan(known) & ~redrawn
         model = copy(state.model)
-        for j, y in enumerate(table.T):
-            before = math.nan if old is None else old[0, j]
-            changed = not np.array_equal(before, y[place], equal_nan=True) or moved
-            if fitted and (due or (changed and place < fitted)):
-                there = np.flatnonzero(~np.isnan(y[:fitted]))
-                (process,) = self._given[j]
+        if added.any():
+            model.observe(own.inputs, np.where(added, seen, np.nan))
+        again = np.flatnonzero((changed | redrawn) & ~added).tolist()
+        if not again:
+            return model
+        x = np.array([each.inputs for each in rounds])
+        table = np.array([self._observed(each) for each in rounds])
+        for j in again:
+            y, processes = table[:, j], [draw.process for draw in model.posteriors[j]]
+            there = np.flatnonzero(~np.isnan(y[:fitted]))
+            if redrawn[j]:
+                (process,) = processes = self._given[j]
                 assert isinstance(process, GaussianProcess)
-                drawn = process.redrawn(x[there], y[there]) if len(there) else [process]
-                model.relearn(j, drawn, x, y)
-            elif changed and np.isnan(before):
-                alone = np.full(len(table.T), np.nan)
-                alone[j] = y[place]
-                model.observe(x[place], alone)
-            elif changed:
-                model.relearn(j, [draw.process for draw in model.posteriors[j]], x, y)
+                if len(there):
+                    processes = [*process.redrawn(x[there], y[there])]
+            model.relearn(j, processes, x, y)
         return model
 
-    def _observed(self, rounds: list[Round]) -> np.ndarray:
-        """Return what the policy learns from (t, J), or the values (t, 1)."""
-        return np.array([[own.value] if self._values_only else own.components for own in rounds])
+    def _observed(self, own: Round) -> np.ndarray:
+        """Return what the policy learns from in a round: the components (J,), or the value."""
+        return np.array([own.value]) if self._values_only else own.components
 
 
 def _joined(seen: np.ndarray, points: np.ndarray) -> np.ndarray:
