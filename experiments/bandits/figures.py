@@ -33,7 +33,7 @@ TARGET = 10.0
 PLAIN, OURS = "GP-UCB", ("D-GPUCB", "D-GPUCB, box", "D-GPUCB, theorem", "D-EI", "EI")
 
 #: Policies that others are compared with in trials of messages.
-MESSAGED = ("GP-UCB", "Linear, pooled")
+MESSAGED = ("GP-UCB", "Linear, pooled", "Linear, pooled, bound")
 
 #: Number of observations in figure 1, and its seed.
 OBSERVED, ILLUSTRATED = 6, 3

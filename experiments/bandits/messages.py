@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from experiments.results import file_of
-from kem_pymc.bandits.bandit import Bandit, PolicyName
+from kem_pymc.bandits.bandit import Bandit, PolicyName, exploration
 from kem_pymc.bandits.objective import Weighted
 from kem_pymc.bandits.space import Points
 from kem_pymc.gp.process import GaussianProcess
@@ -68,7 +68,7 @@ class Choice(NamedTuple):
     context: np.ndarray
 
 
-class Study:
+class Population:
     """Simulated users, of which those from `USERS` on are pilot users.
 
     Parameters
@@ -191,11 +191,12 @@ class _Linear:
     Pooled, it is IntelligentPooling (Tomkins et al. 2021): normal effects of users around those of
     all, whose variances and the noise have the largest marginal likelihood, found anew every
     morning. Otherwise each user has a model of their own, whose prior is what the pilot users say
-    of all users and how they differ.
+    of all users and how they differ. With a factor of beta_t, the largest upper bound is chosen in
+    place of a draw's largest value.
     """
 
-    def __init__(self, pooled: bool, rng: np.random.Generator) -> None:
-        self._pooled, self._rng = pooled, rng
+    def __init__(self, pooled: bool, rng: np.random.Generator, scale: float | None = None) -> None:
+        self._pooled, self._rng, self._scale = pooled, rng, scale
         count = USERS + PILOT
         size = 4 * ACTIONS
         self._squares, self._cross = np.zeros((count, size, size)), np.zeros((count, size))
@@ -213,6 +214,10 @@ class _Linear:
     def choose(self, choice: Choice) -> int:
         rows = np.array([self.features(choice, a) for a in range(ACTIONS)])
         mean, covariance = self._posterior(choice.user)
+        if self._scale is not None:
+            beta = exploration(int(self._counts.sum()) + 1, points=ACTIONS)
+            variances = np.einsum("ai,ij,aj->a", rows, covariance, rows)
+            return int(np.argmax(rows @ mean + np.sqrt(self._scale * beta * variances)))
         return int(np.argmax(rows @ self._rng.multivariate_normal(mean, covariance)))
 
     def tell(self, choice: Choice, action: int, y: np.ndarray) -> None:
@@ -329,7 +334,7 @@ class MessageTask:
         that from no message.
         """
         key = [self.seed, self.trial, sum(map(ord, self.problem))]
-        study = Study(self.problem, np.random.default_rng(key))
+        study = Population(self.problem, np.random.default_rng(key))
         rng = np.random.default_rng([*key, 1])
         pilot = [
             (choice, action, study.means(choice)[action] + NOISES * rng.normal(size=3))
@@ -343,6 +348,7 @@ class MessageTask:
             **{t: _BanditPolicy(name, self.trial, self.scale) for t, name in BANDITS.items()},
             "Linear, pooled": _Linear(True, draws),
             "Linear, each user": _Linear(False, draws),
+            "Linear, pooled, bound": _Linear(True, draws, self.scale),
             "Always the same": _Fixed(always, draws),
             "Never": _Fixed(0, draws),
             "Random": _Fixed(None, draws),
@@ -357,7 +363,7 @@ class MessageTask:
         return pd.concat(parts).assign(problem=self.problem, trial=self.trial)
 
 
-def _tried(study: Study, policy: Any, rng: np.random.Generator) -> pd.DataFrame:
+def _tried(study: Population, policy: Any, rng: np.random.Generator) -> pd.DataFrame:
     """Return user, regret and gain of each decision of a policy."""
     rows, today = [], 0
     for choice in study.choices(0, USERS):

@@ -128,7 +128,7 @@ def test_bounds_of_derivatives_of_the_perceived_temperature():
 
 def test_linear_models_are_mixed_models():
     """Their posteriors and likelihood are those of a normal distribution of all values."""
-    study = messages.Study("linear", np.random.default_rng(0))
+    study = messages.Population("linear", np.random.default_rng(0))
     rng, told = np.random.default_rng(1), []
     pooled, alone = messages._Linear(True, rng), messages._Linear(False, rng)
     for choice in study.choices(messages.USERS, 3):
@@ -168,7 +168,7 @@ def test_trials_of_messages(monkeypatch):
         monkeypatch.setattr(messages, name, value)
     tasks = [messages.MessageTask("nonlinear", trial, 0) for trial in (0, 1)]
     rows = pd.concat([task.run() for task in tasks])
-    assert len(rows) == 2 * 3 * 7
+    assert len(rows) == 2 * 3 * 8
     best = (rows["regret"] + rows["gain"]).groupby([rows["trial"], rows["user"]])
     assert (best.max() - best.min() < 1e-12).all()
     assert (rows["gain"][rows["policy"] == "Never"] == 0).all()
