@@ -45,7 +45,7 @@ BASE, EFFECT, OWN_EFFECT, BURDEN = 0.4, 0.3, 0.15, 0.3
 SMOOTH, WAVES = 0.6, 200
 
 #: What policies by Gaussian processes suppose: lengthscales of contexts, of a user and an action,
-#: which no other one resembles, and variances; chosen on the trials of another seed.
+#: which no other one resembles, and variances. They are guesses.
 ASSUMED, ALONE = 1.5, 0.1
 VARIANCES = {"base": 0.5, "effect": 0.2, "level": 0.4, "own": 0.05}
 
@@ -53,7 +53,8 @@ VARIANCES = {"base": 0.5, "effect": 0.2, "level": 0.4, "own": 0.05}
 #: users and of single ones, and of the noise.
 START = np.log([0.5, 0.1, 0.3, 0.05, 1.5])
 
-#: Factor of beta_t, chosen on the trials of another seed.
+#: Factor of beta_t, out of this and a fifth, by eight trials of each truth with the seed 900: the
+#: mean regret of D-GPUCB was the same (.118 and .119), that of GP-UCB less (.116 and .127).
 SCALE = 0.05
 
 #: Policies by title; those that aren't bandits of the library have functions of their own.
