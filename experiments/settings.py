@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from experiments.bandits.games import ProblemName
+from experiments.bandits.messages import Truth
 from experiments.data.series import HOURLY, TSDL
 from experiments.evocov.metrics import MetricName
 
@@ -180,6 +181,8 @@ class Decisions(Strict):
         Numbers of components with which regressions of each problem are compared.
     observations : int
         Number of observations of a regression.
+    messages : list of {"linear", "nonlinear"}
+        How effects depend on contexts in simulated trials of messages.
     trials : int
     quick, quick_trials : int
         Smaller numbers for ``--quick``: of rounds or observations, and of trials.
@@ -189,6 +192,7 @@ class Decisions(Strict):
     scales: tuple[PositiveFloat, ...] = (0.2,)
     regressions: dict[ProblemName, list[PositiveInt]] = {}
     observations: PositiveInt = 50
+    messages: list[Truth] = []
     trials: PositiveInt = 1
     quick: PositiveInt = 5
     quick_trials: PositiveInt = 1

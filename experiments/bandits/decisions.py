@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.bandits.games import Game, ProblemName, game, synthetic
+from experiments.bandits.messages import MessageTask
 from experiments.results import Options, file_of
 from experiments.settings import Decisions
 from kem_pymc.bandits.bandit import Bandit, PolicyName
@@ -187,10 +188,18 @@ class RegressionTask:
         return pd.DataFrame(rows).assign(**columns)
 
 
-def tasks_of(decisions: Decisions, options: Options) -> list[GameTask | RegressionTask]:
+def tasks_of(
+    decisions: Decisions, options: Options
+) -> list[GameTask | RegressionTask | MessageTask]:
     """Return the tasks of a figure, by trial."""
     count = options.trials or (decisions.quick_trials if options.quick else decisions.trials)
     most = decisions.quick if options.quick else None
+    if decisions.messages:
+        return [
+            MessageTask(name, trial, options.seed)
+            for trial in range(count)
+            for name in decisions.messages
+        ]
     if decisions.rounds:
         return [
             GameTask(name, min(rounds, most or rounds), trial, options.seed, decisions.scales)

@@ -83,7 +83,7 @@ class Game:
         return self.objective.value(x, self.truth(x))
 
 
-def read(name: ProblemName) -> None:
+def read(name: str) -> None:
     """Read the data files of a problem; synthetic ones have none.
 
     Raises

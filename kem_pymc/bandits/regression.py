@@ -130,6 +130,20 @@ class DecomposedPosterior:
             for draws, y in observed
         ]
 
+    def expect(self, x: np.ndarray) -> None:
+        """Add observations at a point (D,) that are the means: only variances change."""
+        self.posteriors = [
+            [draw.observe(x, float(draw.mean(x[None])[0])) for draw in draws]
+            for draws in self.posteriors
+        ]
+
+    def relearn(self, j: int, processes: Sequence[Process], x: np.ndarray, y: np.ndarray) -> None:
+        """Replace draws of component j, and its observations by y (n,), or NaN, at x (n, D)."""
+        fresh = DecomposedPosterior([processes], Weighted(1), self.points)
+        for at, value in zip(x, y, strict=True):
+            fresh.observe(at, [value])
+        self.posteriors = [*self.posteriors[:j], *fresh.posteriors, *self.posteriors[j + 1 :]]
+
     @property
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (m,) of the objective at the points."""

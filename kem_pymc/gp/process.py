@@ -1,7 +1,7 @@
 """Gaussian processes whose kernel is a composition with given hyperparameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -14,13 +14,22 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points, filled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.evidence import draw_values
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import normal_prior
 from kem_pymc.kernels.composition import Composition
 
 #: Number of starting points of a fit.
 STARTS = 12
+
+#: Number of draws of hyperparameters with equal weights, and the standard deviation of their prior
+#: around given ones: a factor of 2.7 of those that are positive.
+REDRAWN, SPREAD = 8, 1.0
+
+#: How far below a given one the log of the smallest noise variance is, in such deviations.
+FLOOR = 4.0
 
 
 @checked
@@ -136,6 +145,38 @@ class GaussianProcess:
         fitted = fit(objective, [np.zeros(len(coordinates)), *starts])
         hyperparameters, noise = coordinates.named(fitted.values)
         return cls(coordinates.composition, hyperparameters, noise, scaling)
+
+    def redrawn(self, x: np.ndarray, y: np.ndarray) -> list[Self]:
+        """Return draws of the process from the posterior of its hyperparameters and noise.
+
+        Logs of positive ones, and values of others, have independent normal priors around those of
+        this process, with standard deviations of one. Draws have equal weights: they are those of
+        :func:`kem_pymc.gp.evidence.draw_values`, resampled systematically. The scaling is kept.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n, D)
+        y : ndarray, shape (n,)
+
+        Raises
+        ------
+        InputError
+            If the noise variance is zero.
+        """
+        coordinates = Coordinates.alone(self.composition, self.dimension)
+        centre = coordinates.from_named(self.hyperparameters, self.noise)
+        prior = normal_prior(centre, np.full(len(centre), SPREAD))
+        floor = self.noise * float(np.exp(-FLOOR * SPREAD))
+        inputs, targets = self.scaling.inputs(x), self.scaling.targets(y)
+        objective = Objective(coordinates, inputs, targets, prior, floor)
+        values, weights, _ = draw_values(objective, fit(objective, [centre]))
+        count = REDRAWN if len(values) > 1 else 1
+        levels = (np.arange(count) + 0.5) / count
+        places = np.minimum(np.searchsorted(np.cumsum(weights), levels), len(values) - 1)
+        return [
+            replace(self, hyperparameters=named, noise=noise)
+            for named, noise in coordinates.all_named(values[places])
+        ]
 
     @property
     def dimension(self) -> int:

@@ -1,4 +1,6 @@
-"""Spaces: the largest score, constraints, and spaces that are refused."""
+"""Spaces: the largest score, constraints, whole numbers, and spaces that are refused."""
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -47,7 +49,111 @@ def test_random_points_meet_the_constraints():
     assert drawn.std(axis=0).min() > 0.1
 
 
+def wavy(x):
+    """A score of four numbers with many maxima."""
+    return np.sin(2.1 * x[:, 0]) + np.cos(1.7 * x[:, 1]) * x[:, 2] - 0.05 * (x[:, 3] - x[:, 0]) ** 2
+
+
+def enumerated(low, high, a, b, c, d):
+    """Return all points of whole numbers that meet the constraints."""
+    every = np.array(list(product(*(range(p, q + 1) for p, q in zip(low, high, strict=True)))))
+    every = every[(every @ np.transpose(a) <= np.array(b) + 1e-9).all(axis=1)]
+    return every[(every @ np.transpose(c) == np.array(d)).all(axis=1)]
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("costs", [[1, 1, 1, 1], [2, 3, 1, 1]])
+def test_a_budget_of_whole_numbers_is_spent_exactly(few, costs, monkeypatch):
+    """The enumerated maximum, by enumeration and by local search; random points are all of them."""
+    if not few:
+        monkeypatch.setattr("kem_pymc.bandits.space.ALL", 0)
+    low, high = [0, -1, 0, 1], [6, 5, 7, 6]
+    rest = [[[1, 1, 0, 0]], [7]], [[costs], [12]]
+    space = Box(low, high, rest[0], equalities=rest[1], whole=range(4))
+    every = enumerated(low, high, *rest[0], *rest[1])
+    assert (space.points is not None) == few
+    if few:
+        assert {tuple(x) for x in space.points} == {tuple(x) for x in every}
+    for seed in range(3):
+        turn = np.random.default_rng(seed).permutation(4)
+        found = space.best(lambda x, turn=turn: wavy(x[:, turn]), np.random.default_rng(seed))
+        space.check(found)
+        assert found @ costs == 12
+        assert wavy(found[None, turn])[0] == wavy(every[:, turn]).max()
+    rng = np.random.default_rng(5)
+    for x in (space.draw(rng) for _ in range(40)):
+        space.check(x)
+        assert tuple(x) in {tuple(own) for own in every}
+
+
+def test_rounding_is_that_of_largest_remainders():
+    space = Box([0] * 5, [20] * 5, equalities=([[1] * 5], [20]), whole=range(5))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        x = 20 * rng.dirichlet(np.ones(5))
+        rounded = np.floor(x)
+        rounded[np.argsort(rounded - x)[: int(20 - rounded.sum())]] += 1
+        np.testing.assert_array_equal(space._nearest(x), rounded)
+
+
+def test_a_category_with_doses():
+    """One of three drugs, whole doses within a budget, and a time that may have a fraction."""
+    space = Box(
+        *([0] * 6, [1, 1, 1, 9, 9, 4]),
+        ([[0, 0, 0, 2, 1, 0]], [13]),
+        equalities=([[1, 1, 1, 0, 0, 0]], [1]),
+        whole=range(5),
+    )
+
+    def score(x):
+        gain = x[:, 0] * np.sin(x[:, 3]) + x[:, 1] * x[:, 4] / 4 + x[:, 2] * np.cos(x[:, 3])
+        return gain + 0.1 * x[:, 3] - (x[:, 5] - 2.5 - 0.1 * x[:, 4]) ** 2
+
+    every = enumerated([0] * 5, [1, 1, 1, 9, 9], [[0, 0, 0, 2, 1]], [13], [[1, 1, 1, 0, 0]], [1])
+    ideal = np.column_stack([every, 2.5 + 0.1 * every[:, 4]])
+    found = space.best(score, np.random.default_rng(0))
+    space.check(found)
+    np.testing.assert_allclose(found, ideal[np.argmax(score(ideal))], atol=1e-4)
+
+
+def test_a_budget_of_fractions_is_spent():
+    """Against the closed form of a concave score, on the simplex."""
+    space = Box([0, 0, 0], [2, 2, 2], equalities=([[1, 1, 1]], [3]))
+    found = space.best(lambda x: np.log1p(x) @ [1.0, 2.0, 3.0], np.random.default_rng(0))
+    space.check(found)
+    np.testing.assert_allclose(found, [0, 1, 2], atol=1e-3)
+    for x in (space.draw(np.random.default_rng(i)) for i in range(50)):
+        space.check(x)
+
+
+def test_parameters_of_optuna_are_points():
+    """Rows of the lifelong sampler's space, with categories as columns."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    from kem_pymc.lifelong.space import Space
+
+    named = Space({"drug": CategoricalDistribution(["a", "b"]), "dose": IntDistribution(1, 4)})
+    points = Points(named.every(100))
+    best = points.best(lambda x: x[:, 1] * x[:, 2] - 0.5 * x[:, 2], np.random.default_rng(0))
+    assert named.decode(best) == {"drug": "b", "dose": 4}
+
+
 def test_what_is_refused():
+    with pytest.raises(InputError, match="No point with whole numbers"):
+        Box([0, 0], [4, 4], equalities=([[2, 2]], [5]), whole=[0, 1])
+    with pytest.raises(InputError, match="whole and other numbers"):
+        Box([0, 0], [4, 4], equalities=([[1, 1]], [5]), whole=[0])
+    with pytest.raises(InputError, match="has one value only"):
+        Box([0.5, 0], [1.5, 4], whole=[0])
+    with pytest.raises(InputError, match="whole is 2"):
+        Box([0, 0], [4, 4], whole=[2])
+    with pytest.raises(InputError, match="No point of the box meets"):
+        Box([0, 0], [1, 1], equalities=([[1, 1]], [3]))
+    doses = Box([0, 0], [4, 4], equalities=([[1, 1]], [5]), whole=[0, 1])
+    with pytest.raises(InputError, match="has a fraction"):
+        doses.check(np.array([2.5, 2.5]))
+    with pytest.raises(InputError, match="violates a constraint by 1"):
+        doses.check(np.array([2.0, 2.0]))
     with pytest.raises(InputError, match="No point of the box meets"):
         Box([0, 0], [1, 1], ([[1, 1]], [-0.5]))
     with pytest.raises(InputError, match="is empty"):

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 
-from experiments.bandits import decisions
+from experiments.bandits import decisions, messages
 from experiments.bandits.decisions import POLICIES, RULES, GameTask, RegressionTask
 from experiments.bandits.figures import MAKERS, make
 from experiments.bandits.games import derivative_bounds, game, synthetic
@@ -123,6 +124,60 @@ def test_bounds_of_derivatives_of_the_perceived_temperature():
     assert bounds[0] == pytest.approx(0.6215 + 0.4275 * 30**0.16)
     assert bounds[1] == 0.0
     assert bounds[2] == pytest.approx(35.75 * 0.16 * 5**-0.84, rel=1e-6)
+
+
+def test_linear_models_are_mixed_models():
+    """Their posteriors and likelihood are those of a normal distribution of all values."""
+    study = messages.Population("linear", np.random.default_rng(0))
+    rng, told = np.random.default_rng(1), []
+    pooled, alone = messages._Linear(True, rng), messages._Linear(False, rng)
+    for choice in study.choices(messages.USERS, 3):
+        told.append((choice, int(rng.integers(4)), rng.normal(size=3)))
+        for model in (pooled, alone):
+            model.pilot(*told[-1])
+    for model in (pooled, alone):
+        model.morning()
+    user = messages.USERS + 1
+    rows = np.array([pooled.features(own, action) for own, action, _ in told])
+    y = np.array([y for _, _, y in told]) @ messages.WEIGHTS
+    users = np.array([own.user for own, _, _ in told])
+    base, effect, level, own, noise = np.exp(pooled._logs)
+    prior, each = np.repeat([base, effect], [4, 12]), np.repeat([level, own], [4, 12])
+    k = rows @ np.diag(prior) @ rows.T
+    k += (rows @ np.diag(each) @ rows.T) * (users[:, None] == users) + noise * np.eye(len(y))
+    cross = np.diag(prior) @ rows.T + (np.diag(each) @ rows.T) * (users == user)
+    mean, covariance = pooled._posterior(user)
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(k, y), atol=1e-8)
+    exact = np.diag(prior + each) - cross @ np.linalg.solve(k, cross.T)
+    np.testing.assert_allclose(covariance, exact, atol=1e-8)
+    height = pooled._population(pooled._logs)[0] - pooled._population(messages.START)[0]
+    base, effect, level, own, noise = np.exp(messages.START)
+    prior, each = np.repeat([base, effect], [4, 12]), np.repeat([level, own], [4, 12])
+    other = rows @ np.diag(prior) @ rows.T + noise * np.eye(len(y))
+    other += (rows @ np.diag(each) @ rows.T) * (users[:, None] == users)
+    normal = [multivariate_normal(np.zeros(len(y)), c).logpdf(y) for c in (k, other)]
+    assert height == pytest.approx(normal[0] - normal[1], abs=1e-6)
+    assert height > 0
+    # Of a user without observations the prior is that of the next user of the pilot's population.
+    np.testing.assert_allclose(alone._posterior(0)[0], pooled._posterior(0)[0], atol=1e-6)
+
+
+def test_trials_of_messages(monkeypatch):
+    """Policies are compared on the same users; with true means regret and gain add up."""
+    for name, value in (("USERS", 3), ("PILOT", 2), ("DAYS", 3)):
+        monkeypatch.setattr(messages, name, value)
+    tasks = [messages.MessageTask("nonlinear", trial, 0) for trial in (0, 1)]
+    rows = pd.concat([task.run() for task in tasks])
+    assert len(rows) == 2 * 3 * 8
+    best = (rows["regret"] + rows["gain"]).groupby([rows["trial"], rows["user"]])
+    assert (best.max() - best.min() < 1e-12).all()
+    assert (rows["gain"][rows["policy"] == "Never"] == 0).all()
+    pd.testing.assert_frame_equal(rows[rows["trial"] == 1], tasks[1].run())
+    (table,) = make("dgpucb-trial", rows).tables.values()
+    means = rows.groupby(["policy", "trial"])["regret"].mean().unstack("policy")
+    less = (means["D-GPUCB"] - means["GP-UCB"]).mean()
+    shown = table["regret less that of GP-UCB"]["smooth effects", "D-GPUCB"]
+    assert float(shown.split(" ± ")[0]) == pytest.approx(less, abs=6e-4)
 
 
 def test_unknown_problems_are_refused():
