@@ -22,6 +22,7 @@ from kem_pymc.diagnostics.stacking import log_score, stacking_weights
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.evaluation import Evaluation, Evaluator
+from kem_pymc.search.points import FEWEST
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.scorer import normalised
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
@@ -102,11 +103,12 @@ def origins(n: int, horizon: int) -> list[int]:
         If the horizon isn't a whole number of at least 1, or so long that there is no origin.
     """
     check_whole(horizon=horizon)
-    least, apart = math.ceil(SHARE * n), max(horizon, n // 10)
+    least, apart = max(math.ceil(SHARE * n), FEWEST), max(horizon, n // 10)
     if horizon > n - least:
+        remedy = f"a horizon of at most {n - least}, or more points" if n > least else "more points"
         raise InputError(
             f"The horizon is {horizon} of {n} points, and models are tried on the points before "
-            f"that. Give a horizon of at most {n - least}, or more points."
+            f"that. Give {remedy}."
         )
     ends = [n - horizon - i * apart for i in range(ORIGINS)]
     return [end for end in ends if end >= least]

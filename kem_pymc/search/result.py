@@ -72,7 +72,7 @@ class SearchResult(Displayed):
     @property
     def constant(self) -> float:
         """Score of a constant plus noise, with which models are compared."""
-        return next(e.score for e in self.evaluations if not e.expression)
+        return max(e.score for e in self.evaluations if not e.expression)
 
     @property
     def found(self) -> bool:

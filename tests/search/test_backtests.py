@@ -40,6 +40,9 @@ class TestOrigins:
         refused(lambda: origins(100, horizon), *words)
         refused(lambda: quiet(*series(100), horizon=horizon), *words[:1])
 
+    def test_too_few_points(self):
+        refused(lambda: origins(5, 1), "horizon is 1 of 5 points", "Give more points")
+
 
 class TestWeights:
     @pytest.mark.parametrize("models", [2, 3])
