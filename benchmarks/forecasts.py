@@ -1,14 +1,18 @@
 """Compare extrapolations of searches with those of forecasting packages, on thirteen time series.
 
 The last tenth of each series is predicted from the rest (the split of the data file). Methods are
-compositional kernel search, BOMS, a single squared exponential (SE) fitted in the same way,
-statsforecast's AutoARIMA, AutoETS and AutoTheta, and on AIRLINE and MAUNA LOA scikit-learn's
-Gaussian process with the kernel of its Mauna Loa example. Errors are divided by those of the best
-published method, as in table 6 of Lloyd et al. (2014), whose GPSS is in the table as published.
+compositional kernel search, BOMS, compositional search with weights by backtests ("stacked", which
+knows the horizon), a single squared exponential (SE) fitted in the same way, statsforecast's
+AutoARIMA, AutoETS and AutoTheta, and on AIRLINE and MAUNA LOA scikit-learn's Gaussian process with
+the kernel of its Mauna Loa example. Errors are divided by those of the best published method, as in
+table 6 of Lloyd et al. (2014), whose GPSS is in the table as published.
 
     uv run --extra peers python benchmarks/forecasts.py --data FOLDER --out FOLDER [--budget 60]
+        [--method stacked --method CKS ...] [--seed 0 --seed 1 ...]
 
-The results of every series and method are a CSV file; existing files aren't computed again.
+The results of every series, method and seed are a CSV file; existing files aren't computed again,
+so several processes may share a folder, with other methods or seeds. Methods without randomness run
+once. With several seeds, tables have means over seeds, and the range of their medians.
 """
 
 import os
@@ -20,6 +24,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -64,9 +69,9 @@ class Forecast(NamedTuple):
 
 
 def searched(
-    method: Literal["cks", "boms"], bases: tuple[str, ...], budget: int
+    method: Literal["cks", "boms"], bases: tuple[str, ...], budget: int, ahead: bool = False
 ) -> Callable[[Series, int], Forecast]:
-    """Return the forecaster of a search."""
+    """Return the forecaster of a search, which knows how far `ahead` to forecast or not."""
 
     def forecast(series: Series, seed: int) -> Forecast:
         found = search(
@@ -75,12 +80,13 @@ def searched(
             method,
             bases=bases,
             budget=budget,
+            horizon=len(series.x_test) if ahead else None,
             seed=seed,
             progressbar=False,
         )
         p = found.selection.predict(series.x_test, include_noise=True)
         log_density = found.selection.log_predictive_density(series.x_test, series.y_test)
-        return Forecast(p.mean, p.sd, str(found.best), log_density)
+        return Forecast(p.mean, p.sd, found.selection.label(), log_density)
 
     return forecast
 
@@ -148,17 +154,27 @@ def scored(forecast: Forecast, series: Series, denominator: float) -> dict[str, 
 
 
 def show(results: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-    """Return the tables of standardised errors and log densities."""
+    """Return the tables of standardised errors, log densities and CPU seconds.
+
+    They have means over seeds. The last rows are medians over series: their mean over seeds, and
+    the smallest and the largest of any seed.
+    """
     tables = []
     for value, title in (
         ("standardised", "RMSE / best published RMSE"),
         ("log_density", "Log density, nats per point"),
+        ("cpu", "CPU seconds"),
     ):
-        wide = results.pivot(index="series", columns="method", values=value)
+        wide = results.pivot_table(index="series", columns="method", values=value)
         wide = wide[list(dict.fromkeys(results["method"]))]
+        of_seed = results.groupby(["method", "seed"])[value].median().groupby("method")
         if value == "standardised":
             wide["GPSS, published"] = published["GPSS"] / published["denom"]
-        wide.loc["median"] = wide.median()
+        medians = of_seed.mean().reindex(wide.columns).fillna(wide.median())
+        ends = {"lowest": of_seed.min(), "highest": of_seed.max()}
+        wide.loc["median"] = medians
+        for name, end in ends.items():
+            wide.loc[f"median, {name}"] = end.reindex(wide.columns)
         out = Table("series", *map(str, wide.columns), title=title)
         for name, row in wide.iterrows():
             out.add_row(str(name), *("" if np.isnan(v) else f"{v:.3f}" for v in row))
@@ -172,36 +188,40 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("KEM_DATA"))
     parser.add_argument("--out", type=Path, default=Path("kem-out-forecasts"))
     parser.add_argument("--budget", type=int, default=60, help="models of each search")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, action="append", help="seed (repeatable); 0 by default")
     parser.add_argument("--method", action="append", help="method (repeatable)")
     asked = parser.parse_args()
     if asked.data is None:
         parser.error("Give the folder of the data files: --data FOLDER.")
     console = Console(width=130)
+    bases, budget = ("SE", "RQ", "LIN", "PER"), asked.budget
     methods: dict[str, Callable[[Series, int], Forecast]] = {
         "AutoARIMA": statistical("AutoARIMA"),
         "AutoETS": statistical("AutoETS"),
         "AutoTheta": statistical("AutoTheta"),
         "SE": searched("cks", ("SE",), 1),
         "textbook GP": textbook,
-        "CKS": searched("cks", ("SE", "RQ", "LIN", "PER"), asked.budget),
-        "BOMS": searched("boms", ("SE", "RQ", "LIN", "PER"), asked.budget),
+        "CKS": searched("cks", bases, budget),
+        "BOMS": searched("boms", bases, budget),
+        "stacked": searched("cks", bases, budget, ahead=True),
     }
     series = [load(name, asked.data) for name in TSDL]
     published = published_errors(asked.data)
     asked.out.mkdir(parents=True, exist_ok=True)
     rows = []
-    for method in asked.method or methods:
+    for method, seed in product(asked.method or methods, asked.seed or [0]):
+        if method.startswith("Auto") and seed != (asked.seed or [0])[0]:
+            continue
         for own in series:
             if method == "textbook GP" and own.name not in TEXTBOOK:
                 continue
-            file = asked.out / f"{own.name}-{slug(method)}-{asked.budget}-{asked.seed}.csv"
+            file = asked.out / f"{own.name}-{slug(method)}-{asked.budget}-{seed}.csv"
             if not file.is_file():
-                began = time.perf_counter()
-                forecast = methods[method](own, asked.seed)
+                began = time.process_time()
+                forecast = methods[method](own, seed)
                 scores = scored(forecast, own, published.loc[own.name, "denom"])
-                seconds = time.perf_counter() - began
-                row = {"series": own.name, "method": method, **scores, "seconds": seconds}
+                cpu = time.process_time() - began
+                row = {"series": own.name, "method": method, "seed": seed, **scores, "cpu": cpu}
                 pd.DataFrame([row | {"model": forecast.model}]).to_csv(file, index=False)
             rows.append(pd.read_csv(file))
             console.print(rows[-1].to_string(index=False, header=False))

@@ -75,6 +75,17 @@ def search(
         Literal["laplace", "bic", "aic"],
         typer.Option(help="Score of a kernel: log evidence (laplace), BIC or AIC."),
     ] = "laplace",
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of future points that will be predicted. Kernels are weighted by how well "
+            "they predict as many of the last points, in the order of the first input. Positive "
+            "targets are tried as logs, too.",
+            show_default=False,
+        ),
+    ] = None,
     seed: options.TrialSeed = 0,
     cores: options.Cores = None,
     cluster: options.ClusterAddress = None,
@@ -104,6 +115,7 @@ def search(
         changes=changes,
         criterion=criterion,
         hyperpriors=None if noise_sd is None else Hyperpriors.with_noise(noise_sd),
+        horizon=horizon,
         seed=seed,
         cores=cores,
         cluster=cluster,

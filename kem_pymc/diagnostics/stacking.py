@@ -82,8 +82,8 @@ def log_score(log_density: np.ndarray, weights: np.ndarray) -> float:
         return float(logsumexp(log_density + np.log(weights), axis=1).sum())
 
 
-def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarray:
-    """Return the weights that maximise the log score, under a weak Dirichlet prior.
+def stacking_weights(log_density: np.ndarray, prior: float | np.ndarray = PRIOR) -> np.ndarray:
+    """Return the weights that maximise the log score, under a Dirichlet prior.
 
     The objective is concave in the weights and is maximised by expectation-maximisation, which
     never decreases it: a chain's new weight is its mean responsibility for the observations.
@@ -92,8 +92,8 @@ def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarra
     ----------
     log_density : ndarray, shape (n, K)
         Log densities of n observations under K chains.
-    prior : float
-        Concentration of the symmetric Dirichlet prior; 1 means no prior.
+    prior : float or ndarray, shape (K,)
+        Concentration of the symmetric Dirichlet prior, or concentrations; 1 means no prior.
 
     Returns
     -------

@@ -142,7 +142,7 @@ class BaseKernel:
 
 
 #: Names of the kernels that this module defines.
-BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52", "CAT", "PS"})
+BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52", "CAT", "PS", "MATERN12"})
 
 _REGISTRY: dict[str, BaseKernel] = {}
 
@@ -291,6 +291,10 @@ def _rational_quadratic(x, z, lengthscale, mixture):
     return pt.exp(-mixture * pt.log1p(0.5 * pt.sqr((x - z) / lengthscale) / mixture))
 
 
+def _matern12(x, z, lengthscale):
+    return pt.exp(-pt.abs(x - z) / lengthscale)
+
+
 def _matern32(x, z, lengthscale):
     distance = math.sqrt(3) * pt.abs(x - z) / lengthscale
     return (1 + distance) * pt.exp(-distance)
@@ -383,5 +387,16 @@ PS = register_kernel(
         phrase="a series of spikes at regular intervals of {feature}",
         modifier="with spikes at regular intervals of {feature}",
         detail="repeating every {period}",
+    )
+)
+# With a lengthscale far above the extent of the data, a random walk.
+MATERN12 = register_kernel(
+    BaseKernel(
+        "MATERN12",
+        ("lengthscale",),
+        _matern12,
+        phrase="a random walk in {feature}",
+        modifier="that changes randomly along {feature}",
+        detail="coming back over about {lengthscale}",
     )
 )

@@ -3,8 +3,9 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from zlib import crc32
@@ -209,6 +210,8 @@ class Evaluator:
     seed : int
         Seed of the prior draws. The draws for an expression don't depend on what was evaluated
         before.
+    most : int, optional
+        Largest number of points on which models are compared; by default `MOST`.
     """
 
     def __init__(
@@ -219,11 +222,13 @@ class Evaluator:
         criterion: Criterion = "laplace",
         starts: int = 3,
         seed: int = 0,
+        most: int | None = None,
     ) -> None:
         self.x, self.y = x, y
         n = len(y)  # of regular points, every other one would hide short periods
-        chosen = np.sort(np.random.default_rng([seed, n]).choice(n, min(n, MOST), replace=False))
-        self._x, self._y = x[chosen], y[chosen]
+        few = min(n, MOST if most is None else most)
+        self._chosen = np.sort(np.random.default_rng([seed, n]).choice(n, few, replace=False))
+        self._x, self._y = x[self._chosen], y[self._chosen]
         self.hyperpriors, self.criterion = hyperpriors, criterion
         self.starts, self.seed = starts, seed
         self.periods = [periods(column, y, PERIODS) for column in x.T]
@@ -269,11 +274,8 @@ class Evaluator:
             gradients += used
         modes = _likely(modes)
         if self.compared >= MANY:
-            for i, (near, part, _) in enumerate(modes):
-                objective = self.objective(expression, part)
-                fitted = fit(objective, near.values[None])
-                modes[i] = Optimum(fitted, part, self._score(objective, fitted))
-                gradients += fitted.evaluations + self._cost(fitted)
+            modes = self._followed(expression, modes)
+            gradients += sum(mode.fit.evaluations + self._cost(mode.fit) for mode in modes)
             modes = _likely(modes)
         return Evaluation(
             expression=expression,
@@ -282,6 +284,34 @@ class Evaluator:
             gradients=gradients,
             seconds=time.perf_counter() - began,
         )
+
+    def reseeded(self, seed: int) -> Self:
+        """Return the same procedure with other prior draws, for the same points."""
+        other = copy(self)
+        other.seed = seed
+        return other
+
+    def before(self, count: int) -> Self:
+        """Return the same procedure for the first points alone, a number of them."""
+        earlier = copy(self)
+        earlier.x, earlier.y = self.x[:count], self.y[:count]
+        earlier._chosen = self._chosen[self._chosen < count]
+        earlier._x, earlier._y = self.x[earlier._chosen], self.y[earlier._chosen]
+        return earlier
+
+    def refitted(self, evaluation: Evaluation, most: int) -> Evaluation:
+        """Return an evaluation of other points with its best modes, a number of them, followed."""
+        modes = _likely(self._followed(evaluation.expression, evaluation.modes[:most]))
+        return replace(evaluation, modes=tuple(modes))
+
+    def _followed(self, expression: Composition, modes: Iterable[Optimum]) -> list[Optimum]:
+        """Return the optima on the points of this procedure that are near given ones."""
+        followed = []
+        for near, part, _ in modes:
+            objective = self.objective(expression, part)
+            fitted = fit(objective, near.values[None])
+            followed.append(Optimum(fitted, part, self._score(objective, fitted)))
+        return followed
 
     def _draws(
         self, coordinates: Coordinates, count: int, rng: np.random.Generator, part: int

@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "amplitude": (2 * math.log(0.4), 2.0),
         "CONST.amplitude": (0.0, 1e-3),
         "lengthscale": (math.log(0.1), 1.0),
+        "MATERN12.lengthscale": (math.log(3.0), 1.0),  # not of the paper: a random walk
         "PER.lengthscale": (math.log(2.0), math.sqrt(0.5)),
         "PS.lengthscale": (math.log(0.5), 1.0),  # not of the paper: spikes of about 1/12 period
         "period": (math.log(0.1), math.sqrt(0.5)),

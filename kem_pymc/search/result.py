@@ -14,10 +14,9 @@ from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.prose import describe_candidate, named
-from kem_pymc.search.evaluation import MEAN, Evaluated, Evaluation, best
-from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
+from kem_pymc.search.backtests import Backtest, selected, stacked
+from kem_pymc.search.evaluation import MEAN, Evaluated, best
 from kem_pymc.selection.scorer import normalised
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 
@@ -48,6 +47,8 @@ class SearchResult(Displayed):
         The scaled data, and the procedure that evaluated the models.
     features : tuple of str
         Names of the inputs, if they had any, which are shown in the names of models.
+    backtests : tuple of Backtest
+        How well the most probable models predicted the last points, if there is a horizon.
     """
 
     evaluations: tuple[Any, ...]
@@ -56,6 +57,7 @@ class SearchResult(Displayed):
     seed: int
     evaluator: Any
     features: tuple[str, ...] = ()
+    backtests: tuple[Backtest, ...] = ()
 
     @property
     def data(self) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +72,7 @@ class SearchResult(Displayed):
     @property
     def constant(self) -> float:
         """Score of a constant plus noise, with which models are compared."""
-        return next(e.score for e in self.evaluations if not e.expression)
+        return max(e.score for e in self.evaluations if not e.expression)
 
     @property
     def found(self) -> bool:
@@ -91,17 +93,12 @@ class SearchResult(Displayed):
     def selection(self) -> Selection:
         """The best model, which predicts.
 
-        Predictions average over all models with at least 1 % of the weight, which is proportional
-        to exp(score), and over draws of their hyperparameters.
+        Predictions average over all models with at least 1 % of the weight, and over draws of their
+        hyperparameters. Weights are proportional to exp(score); with a horizon, they are those with
+        which backtests are predicted best, and the model with the largest one is selected.
         """
-        rows = [
-            row
-            for evaluation, weight in weighted(self.evaluations)
-            for row in self._considered(evaluation, weight)
-        ]
-        candidates = dict.fromkeys(c for row in rows for c in row.composition)
-        pool = CandidatePool(candidates, len(self.scaling.feature_low))
-        return Selection(tuple(rows), pool, self.scaling, *self.data, self.seconds)
+        models = stacked(self.backtests) if self.backtests else weighted(self.evaluations)
+        return selected(self.evaluator, models, self.scaling, self.seconds)
 
     @property
     def seconds(self) -> float:
@@ -141,7 +138,16 @@ class SearchResult(Displayed):
 
     def _common_facts(self) -> dict[str, str]:
         n, compared = len(self.data[1]), self.evaluator.compared
-        return {
+        facts, transform = dict[str, str](), self.scaling.transform
+        if self.backtests:
+            ends, horizon = self.backtests[0].log_densities.shape
+            facts["Weights"] = (
+                f"by forecasts of {horizon} points from {ends} origins; "
+                f"{self.selection.label()} has the largest"
+            )
+        if transform is not None:
+            facts["Scale"] = transform.label("target")
+        return facts | {
             "Points": f"{n}, models are compared on {compared} of them" if compared < n else f"{n}",
             "Models evaluated": str(len(self.evaluations)),
             "Time": f"{self.seconds:.2g} s, {100 * self.overhead:.0f} % of it not for evaluations",
@@ -180,26 +186,6 @@ class SearchResult(Displayed):
     def _named(self, model: str) -> str:
         """Return the name of a model, given its label."""
         return named(model, self.features) if self.features else model
-
-    def _considered(self, evaluation: Evaluation, weight: float) -> list[ScoredKernel]:
-        """Return a row for each mode of a model, which share its weight."""
-        rows = []
-        for fitted, part, score in evaluation.modes:
-            objective = self.evaluator.objective(evaluation.expression, part)
-            share = math.exp(score - evaluation.score) if score > -math.inf else 1.0
-            rows.append(
-                ScoredKernel.of(
-                    objective,
-                    fitted,
-                    status="searched",
-                    criterion=score,
-                    score=score,
-                    weight=weight * share,
-                    probability=1.0,
-                    draws=draws_around(objective, fitted),
-                )
-            )
-        return rows
 
 
 def times(nats: float) -> str:

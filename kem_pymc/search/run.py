@@ -1,6 +1,7 @@
 """Search for the kernel of one data set."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, get_args
@@ -10,11 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from kem_pymc._system.executors import Workers
+from kem_pymc._system.folder import RunFolder
 from kem_pymc._system.options import check_seed, check_whole, checked
 from kem_pymc._system.progress import Progress
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import FEW
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.search.backtests import TRIED, WALKS, backtests, gain, origins
 from kem_pymc.search.distances import DRAWS
 from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator
 from kem_pymc.search.exploration import Strategy, best_so_far, explore
@@ -31,6 +36,13 @@ Method = Literal["cks", "boms", "random"]
 #: Default numbers of models to evaluate, and of starting points of a fit.
 BUDGET, STARTS = 40, 3
 
+#: With a horizon, number of searches that share the budget, and distance of their seeds, which is
+#: far above that of seeds that people give.
+SEARCHES, APART = 3, 10**9
+
+#: Positive targets are also searched as logs if the largest one is so many times the smallest.
+FOLD = 1.5
+
 
 @checked
 def search(
@@ -46,6 +58,7 @@ def search(
     initial: Iterable[Composition | str] = (),
     starts: int = STARTS,
     draws: int = DRAWS,
+    horizon: int | None = None,
     seed: int = 0,
     cores: int | None = None,
     cluster: Workers | None = None,
@@ -87,6 +100,13 @@ def search(
         Number of starting points of the fit of each model.
     draws : int
         Number of draws of hyperparameters for the distances between models, for "boms".
+    horizon : int, optional
+        Number of future points that will be predicted, if the first input is the time. The budget
+        is then shared by three searches with other seeds, and models of a random walk are added.
+        The most probable models predict as many of the given points from several origins, and
+        predictions have the weights with which they do that best
+        (:mod:`kem_pymc.search.backtests`). Positive targets that vary are searched as logs, too,
+        and the scale that forecasts better is kept. Models are compared on 250 points at most.
     seed : int
         The same data, options and seed give the same models.
     cores : int, optional
@@ -111,8 +131,8 @@ def search(
     InputError
         If there are fewer than 5 points (10 for "evocov"), the shapes don't match, a value isn't a
         finite number, inputs are repeated (for "evocov"), the targets or an input column are
-        constant, an option is unknown, out of range, or not one of the method, or the folder
-        contains anything else.
+        constant, an option is unknown, out of range, or not one of the method, the horizon is too
+        long for the data, or the folder contains anything else.
 
     Examples
     --------
@@ -129,6 +149,7 @@ def search(
             "initial": bool(tuple(initial)),
             "starts": starts != STARTS,
             "draws": draws != DRAWS,
+            "horizon": horizon is not None,
         }
         if given := [name for name, there in compositional.items() if there]:
             raise InputError(
@@ -158,9 +179,14 @@ def search(
     features = tuple(map(str, x.columns)) if isinstance(x, pd.DataFrame) else ()
     x, y, scaling = scaled(x, y)
     check_options(method, criterion, budget=budget, starts=starts, draws=draws, seed=seed)
+    scales = {"": (y, scaling)}
+    if horizon is not None:
+        origins(len(y), horizon)
+        order = np.argsort(x[:, 0], kind="stable")
+        x, y = x[order], y[order]
+        scales = {"": (y, scaling)} | logs(scaling.targets_back(y), scaling)
     hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
     grammar = Grammar(x.shape[1], tuple(bases), changes=changes)
-    evaluator = Evaluator(x, y, hyperpriors, criterion, starts, seed)
     first = [grammar.parse(str(expression)) for expression in initial]
     options = {
         "method": method,
@@ -172,24 +198,94 @@ def search(
         "initial": [str(expression) for expression in first],
         "starts": starts,
         "draws": draws,
+        "horizon": horizon,
         "seed": seed,
     }
     with (
         search_folder(out, options, x, y).locked() as folder,
         Progress("models", progressbar) as bars,
     ):
-        return search_compositions(
-            method,
-            grammar,
-            evaluator,
-            scaling,
-            budget,
-            draws,
-            features,
-            callback=best_so_far(bars, budget),
-            first=first,
-            record=Record(folder, partial(Evaluation.from_line, dimension=grammar.dimension)),
+
+        def run(
+            own: Evaluator, scaling: Scaling, share: int, name: str, before: float
+        ) -> SearchResult:
+            return search_compositions(
+                method,
+                grammar,
+                own,
+                scaling,
+                share,
+                draws,
+                features,
+                callback=best_so_far(bars, share, f"Search{name}"),
+                first=first,
+                before=before,
+                record=_record(folder, f"evaluations{name}.jsonl", grammar),
+            )
+
+        if horizon is None:
+            evaluator = Evaluator(x, y, hyperpriors, criterion, starts, seed)
+            return run(evaluator, scaling, budget, "", 0.0)
+        found = []
+        for name, (targets, own) in scales.items():
+            evaluator = Evaluator(x, targets, hyperpriors, criterion, starts, seed, FEW)
+            found.append(_ahead(run, evaluator, own, budget, horizon, name, grammar, folder, bars))
+    better = len(found) > 1 and gain(found[1].backtests, found[0].backtests) > 0
+    return found[1 if better else 0]
+
+
+def _record(folder: RunFolder, file: str, grammar: Grammar) -> Record[Evaluation]:
+    return Record(folder, partial(Evaluation.from_line, dimension=grammar.dimension), file)
+
+
+def _ahead(
+    run: Callable[[Evaluator, Scaling, int, str, float], SearchResult],
+    evaluator: Evaluator,
+    scaling: Scaling,
+    budget: int,
+    horizon: int,
+    name: str,
+    grammar: Grammar,
+    folder: RunFolder,
+    bars: Progress,
+) -> SearchResult:
+    """Search several times on one scale, and try the best models on the last points."""
+    every, seconds = list[Evaluation](), 0.0
+    for i in range(min(SEARCHES, budget)):
+        own, share = (
+            evaluator.reseeded(evaluator.seed + i * APART),
+            (budget - i - 1) // SEARCHES + 1,
         )
+        result = run(own, scaling, share, f"{name}-{i + 1}", seconds)
+        every += result.evaluations
+        seconds = result.seconds
+    walks = [Composition.parse(text, grammar.dimension) for text in WALKS]
+    walked = explore(
+        Random(grammar, np.random.default_rng(evaluator.seed)),
+        evaluator,
+        len(walks),
+        first=walks,
+        before=seconds,
+        record=_record(folder, f"walks{name}.jsonl", grammar),
+    )
+    task = bars.add(f"Backtests{name}", TRIED + len(walks))
+    file, arrived = f"backtests{name}.jsonl", partial(bars.advance, task)
+    tried = backtests(evaluator, every, walked, scaling, horizon, folder, file, arrived)
+    evaluations = (*every, *walked)
+    return replace(result, evaluations=evaluations, evaluator=evaluator, backtests=tried)
+
+
+def logs(y: np.ndarray, scaling: Scaling) -> dict[str, tuple[np.ndarray, Scaling]]:
+    """Return standardised logs of targets (n,) with their scaling; nothing if none are needed.
+
+    That is so unless all targets are positive, and the largest one is `FOLD` times the smallest.
+    """
+    if not (y.min() > 0 and y.max() >= FOLD * y.min()):
+        return {}
+    log = np.log(y)
+    mean, sd = float(log.mean()), float(log.std())
+    own = replace(scaling, target_mean=mean, target_sd=sd, transform=Transform("log"))
+    return {"-log": (own.targets(y), own)}
 
 
 def check_options(method: str, criterion: str, seed: int, **numbers: int) -> None:

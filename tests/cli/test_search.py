@@ -46,6 +46,16 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     assert len(pd.read_csv(out / "path.csv")) == 5
 
 
+def test_with_a_horizon(sales, tmp_path):
+    out = tmp_path / "found"
+    text = fine("search", sales, *OPTIONS, "--horizon", "3", "--out", out)
+    assert "by forecasts of 3 points from 3 origins" in " ".join(text.split())
+    assert (out / "backtests.jsonl").read_text().count("\n") == 11  # 3, and 8 random walks
+    assert len(pd.read_csv(out / "predictions.csv")) == 24
+    message = refused(run("search", sales, *OPTIONS, "--horizon", "20", "--out", out))
+    assert "horizon is 20 of 24 points" in message
+
+
 def test_a_formula(sales, tmp_path):
     out = tmp_path / "found"
     options = ("--target", "sales", "--method", "evocov", "--features", "year", "--out", out)

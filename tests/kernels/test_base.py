@@ -33,6 +33,7 @@ def test_built_in_kernels_have_the_papers_hyperparameters():
         "MATERN52": ("lengthscale",),
         "CAT": (),
         "PS": ("lengthscale", "period"),
+        "MATERN12": ("lengthscale",),
     }
     assert base_kernel("SE") is SE
     refused(lambda: base_kernel("SQ"), "'SQ'", "LIN, PER, SE")

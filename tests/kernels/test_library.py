@@ -32,6 +32,7 @@ CLOSED_FORMS = {
         np.cos(np.sin(2 * np.pi * (x - z) / p))
         * np.exp((np.cos(2 * np.pi * (x - z) / p) - 1) / ls**2)
     ),
+    "MATERN12": lambda x, z, ls: np.exp(-np.abs(x - z) / ls),
 }
 HYPERPARAMETERS = {
     "LIN": [[-0.7], [0.0], [12.5]],
@@ -42,6 +43,7 @@ HYPERPARAMETERS = {
     "MATERN52": [[1.0], [0.03], [50.0]],
     "CAT": [[]],
     "PS": [[0.8, 5.0], [3.0, 0.21], [0.15, 40.0]],
+    "MATERN12": [[1.0], [0.03], [50.0]],
 }
 CASES = [(name, h) for name, rows in HYPERPARAMETERS.items() for h in rows]
 
@@ -120,7 +122,7 @@ def test_gradient_adds_the_weighted_derivatives_of_the_upper_triangle(name, h):
 
 def test_far_apart_and_tiny_lengthscales_vanish_without_nan():
     far = np.array([0.0, 1e6])
-    for name in ("SE", "MATERN32", "MATERN52"):
+    for name in ("SE", "MATERN12", "MATERN32", "MATERN52"):
         out, slope = np.ones((2, 2)), np.zeros(2)
         kernels().fill(code(name), far, np.array([1e-40]), 1.0, MULTIPLY, out)
         kernels().gradient(code(name), far, np.array([1e-40]), np.ones((2, 2)), slope)

@@ -41,6 +41,7 @@ def test_names_have_the_features(label, name):
         ("LIN0 + PER1", "a straight line in day plus a rhythm in week"),
         ("SE2", "a smooth curve in age"),
         ("RQ0", "a curve in day with slow and fast changes"),
+        ("MATERN12_0", "a random walk in day"),
         ("MATERN32_0", "a jagged curve in day"),
         ("MATERN52_0", "a fairly smooth curve in day"),
         ("LIN0 x LIN0", "a parabola in day"),

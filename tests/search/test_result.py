@@ -3,8 +3,11 @@ import math
 import numpy as np
 import pytest
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.prose import named
 from kem_pymc.plots import components
+from kem_pymc.search.result import SearchResult
+from tests.search.conftest import evaluated
 
 
 def test_path(found):
@@ -14,6 +17,13 @@ def test_path(found):
     np.testing.assert_allclose(table["score_per_point"], table["score"] / 40)
     assert 0 <= found.overhead < 1
     assert found.seconds == table["elapsed"].iloc[-1]
+
+
+def test_of_several_constants_the_best_is_what_models_are_compared_with():
+    """Searches that share a budget evaluate one each, with scores that differ a little."""
+    two = evaluated("WHITE", 1.0), evaluated("WHITE", 1.5)
+    result = SearchResult(two, "cks", Scaling.identity(1), 0, None)
+    assert result.verdict == "Nothing found: a constant plus noise is the most probable model."
 
 
 def test_selection_averages_over_models_by_score(found):
