@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -35,12 +35,19 @@ Criterion = Literal["laplace", "bic", "aic"]
 NOISE_FLOOR = 1e-8
 
 #: Largest number of points on which models are compared: a fit takes about n^3 operations.
-MOST = 1000
+MOST = 600
 
 #: Number of prior draws among which the starting points of a fit are the most probable ones, and
 #: number of ways to complete the values that are inherited from another model. Draws are spread
 #: evenly, because a fit finds the period of a rhythm only from a start near it.
 DRAWS, COMPLETIONS = 64, 8
+
+#: Number of models from which values are inherited.
+SIMILAR = 3
+
+#: Gain of the score, in nats, after which the products of the best mode are drawn anew once more,
+#: and how often that is done at most.
+GAIN, ROUNDS = 0.5, 4
 
 #: Optima that are farther apart than this many standard deviations are modes of their own. Those
 #: that are so many nats less probable than the best one are left out.
@@ -189,9 +196,10 @@ class Evaluator:
     """Procedure that fits and scores expressions on one data set.
 
     Hyperparameters are fitted to the maximum of the posterior density by BFGS, from the most
-    probable of many draws from the prior and of completions of the values of a similar model. Half
+    probable of many draws from the prior and of completions of the values of similar models. Half
     of the draws have periods at peaks of the periodogram, because a fit finds a short period only
-    from a start near it.
+    from a start near it. Then one product at a time of the best optimum is drawn anew, as long as
+    that improves it.
 
     The prior of the noise is a mixture, so the evidence is the mean of those with each of its
     parts. It is the sum of Laplace's approximations at all optima that were found. Of more than
@@ -240,18 +248,18 @@ class Evaluator:
 
     def context(
         self, proposed: Composition, number: int, before: Sequence[Evaluation]
-    ) -> Evaluation | None:
-        """Return the most similar evaluation; see :class:`.Procedure`."""
+    ) -> list[Evaluation]:
+        """Return the most similar evaluations; see :class:`.Procedure`."""
         return most_similar(proposed, before)
 
-    def evaluate(self, expression: Composition, similar: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, expression: Composition, similar: Sequence[Evaluation] = ()) -> Evaluation:
         """Fit and score an expression.
 
         Parameters
         ----------
         expression : Composition
-        similar : Evaluation, optional
-            Evaluation of a model from which values of common products and factors are inherited.
+        similar : sequence of Evaluation
+            Evaluations of models from which values of common products and factors are inherited.
 
         Returns
         -------
@@ -260,23 +268,32 @@ class Evaluator:
         began = time.perf_counter()
         rng = np.random.default_rng([self.seed, crc32(str(expression).encode())])
         modes, gradients = list[Optimum](), 0
-        for part in range(len(self.hyperpriors.noise)):
-            objective = self._quick(expression, part)
+        quick = [self._quick(expression, part) for part in range(len(self.hyperpriors.noise))]
+        for part, objective in enumerate(quick):
             coordinates = objective.coordinates
-            points = [self._draws(coordinates, DRAWS, rng, part)]
-            if similar is not None:
-                for mode in similar.modes:
-                    completed = self._draws(coordinates, COMPLETIONS, rng, part)
-                    points.append(inherited(coordinates, completed, similar.expression, mode.fit))
-            points += [mode.fit.values[None] for mode in modes]
-            found, used = self._optima(objective, part, np.concatenate(points))
+            groups = [
+                [
+                    inherited(
+                        coordinates,
+                        self._draws(coordinates, COMPLETIONS, rng, part),
+                        other.expression,
+                        mode.fit,
+                    )
+                    for mode in other.modes
+                ]
+                for other in similar
+            ]
+            groups.append([self._draws(coordinates, DRAWS, rng, part)])
+            groups.append([mode.fit.values[None] for mode in modes])
+            found, used = self._optima(objective, part, [np.concatenate(g) for g in groups if g])
             modes += found
             gradients += used
-        modes = _likely(modes)
+        found, used = self._improved(quick, modes, rng)
+        modes = _likely(modes + found)
+        gradients += used
         if self.compared >= MANY:
-            modes = self._followed(expression, modes)
-            gradients += sum(mode.fit.evaluations + self._cost(mode.fit) for mode in modes)
-            modes = _likely(modes)
+            modes, used = self._followed(expression, modes)
+            gradients += used
         return Evaluation(
             expression=expression,
             # Parts of an evidence add up.
@@ -301,17 +318,25 @@ class Evaluator:
 
     def refitted(self, evaluation: Evaluation, most: int) -> Evaluation:
         """Return an evaluation of other points with its best modes, a number of them, followed."""
-        modes = _likely(self._followed(evaluation.expression, evaluation.modes[:most]))
+        modes, _ = self._followed(evaluation.expression, evaluation.modes[:most])
         return replace(evaluation, modes=tuple(modes))
 
-    def _followed(self, expression: Composition, modes: Iterable[Optimum]) -> list[Optimum]:
-        """Return the optima on the points of this procedure that are near given ones."""
-        followed = []
+    def _followed(
+        self, expression: Composition, modes: Sequence[Optimum]
+    ) -> tuple[list[Optimum], int]:
+        """Return modes near given ones on all points, and the number of gradients."""
+        objectives = [
+            self.objective(expression, part) for part in range(len(self.hyperpriors.noise))
+        ]
+        found, used = list[Optimum](), 0
         for near, part, _ in modes:
-            objective = self.objective(expression, part)
-            fitted = fit(objective, near.values[None])
-            followed.append(Optimum(fitted, part, self._score(objective, fitted)))
-        return followed
+            fitted = fit(objectives[part], near.values[None])
+            used += fitted.evaluations
+            others = [mode for mode in found if mode.part == part and mode.score > -math.inf]
+            if all(_apart(objectives[part], mode, fitted) for mode in others):
+                found.append(Optimum(fitted, part, self._score(objectives[part], fitted)))
+                used += self._cost(fitted)
+        return _likely(found), used
 
     def _draws(
         self, coordinates: Coordinates, count: int, rng: np.random.Generator, part: int
@@ -343,26 +368,63 @@ class Evaluator:
         objective = self.objective(expression, part)
         return thinned(objective) if objective.n_points >= MANY else objective
 
-    def _optima(
-        self, objective: Objective, part: int, points: np.ndarray
+    def _improved(
+        self, objectives: Sequence[Objective], modes: list[Optimum], rng: np.random.Generator
     ) -> tuple[list[Optimum], int]:
-        """Return where fits from the most probable points ended, and the number of gradients.
+        """Return other modes that are found from the best one, and the number of gradients.
 
-        The most probable point with each of the likeliest periods is among them.
+        The values of one product at a time are drawn anew, while the others keep theirs: a fit may
+        have given a product what another one explains better.
         """
+        found, used = list[Optimum](), 0
+        for _ in range(ROUNDS):
+            _, part, score = best = max([*modes, *found], key=lambda mode: mode.score)
+            coordinates, groups = objectives[part].coordinates, []
+            for parts in _parts(coordinates).values():
+                places = [place for _, places in parts for place in places]
+                points = np.tile(best.fit.values, (COMPLETIONS, 1))
+                points[:, places] = self._draws(coordinates, COMPLETIONS, rng, part)[:, places]
+                groups.append(points)
+            if not groups or score == -math.inf:
+                break
+            others = [mode for mode in (*modes, *found) if mode.part == part]
+            new, cost = self._optima(objectives[part], part, groups, others)
+            found += new
+            used += cost
+            if max((mode.score for mode in new), default=-math.inf) < score + GAIN:
+                break
+        return found, used
+
+    def _optima(
+        self,
+        objective: Objective,
+        part: int,
+        groups: Sequence[np.ndarray],
+        known: Sequence[Optimum] = (),
+    ) -> tuple[list[Optimum], int]:
+        """Return where fits ended, other than at known modes, and the number of gradients.
+
+        They start from the most probable point of each group. If no mode is known, they also start
+        from the most probable points of all, and from that with each of the likeliest periods.
+        """
+        points = np.concatenate(groups)
         heights, _ = objective.evaluate(points)
         order = np.argsort(-heights, kind="stable")
-        starts = dict.fromkeys(order[: self.starts])
-        for i, suggested in self._suggested(objective.coordinates):
-            for period in suggested[:PEAKS]:
-                starts |= dict.fromkeys(order[points[order, i] == period][:1])
+        group = np.repeat(np.arange(len(groups)), [len(part) for part in groups])
+        starts = {int(order[group[order] == i][0]): None for i in range(len(groups))}
+        if not known:
+            starts |= dict.fromkeys(order[: self.starts].tolist())
+            for i, suggested in self._suggested(objective.coordinates):
+                for period in suggested[:PEAKS]:
+                    starts |= dict.fromkeys(order[points[order, i] == period][:1].tolist())
         fits = [fit(objective, points[[i]]) for i in starts]
-        modes = list[Optimum]()
+        modes = list(known)
         for fitted in sorted(fits, key=lambda one: -one.height):
             if all(_apart(objective, mode, fitted) for mode in modes if mode.score > -math.inf):
                 modes.append(Optimum(fitted, part, self._score(objective, fitted)))
-        used = sum(one.evaluations for one in fits) + sum(self._cost(mode.fit) for mode in modes)
-        return modes, len(points) + used
+        new = modes[len(known) :]
+        used = sum(one.evaluations for one in fits) + sum(self._cost(mode.fit) for mode in new)
+        return new, len(points) + used
 
     def _cost(self, fitted: Fit) -> int:
         return 2 * len(fitted.values) + 1
@@ -387,7 +449,7 @@ def _apart(objective: Objective, mode: Optimum, fitted: Fit) -> bool:
     return float(away @ curvature @ away) > APART**2
 
 
-def _likely(modes: list[Optimum]) -> list[Optimum]:
+def _likely(modes: Sequence[Optimum]) -> list[Optimum]:
     """Return modes by score, without those that are far below the best or aren't maxima."""
     modes = sorted(modes, key=lambda mode: -mode.score)
     least = modes[0].score - LOWER
@@ -461,10 +523,12 @@ def _parts(coordinates: Coordinates) -> dict[Candidate, list[tuple[Any, list[int
     }
 
 
-def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> Evaluation | None:
-    """Return the evaluation with most factors in common with an expression, the best of equal ones.
+def most_similar(
+    expression: Composition, evaluations: Sequence[Evaluation], count: int = SIMILAR
+) -> list[Evaluation]:
+    """Return the evaluations that have most factors in common with an expression, the best first.
 
-    Return None if none has a factor in common.
+    Those that have no factor in common are left out.
     """
     wanted = Counter(f for candidate in expression for f in candidate.factors)
 
@@ -473,8 +537,8 @@ def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> 
         products = len({*expression} & {*evaluation.expression})
         return (wanted & factors).total(), products, evaluation.score
 
-    nearest = max(evaluations, key=place, default=None)
-    return nearest if nearest is not None and place(nearest)[0] else None
+    nearest = sorted(evaluations, key=place, reverse=True)[:count]
+    return [evaluation for evaluation in nearest if place(evaluation)[0]]
 
 
 def best[E: Evaluated](evaluations: Sequence[E]) -> E:

@@ -9,6 +9,7 @@ from scipy import stats
 from kem_pymc.gp.fit import aic, bic, fit
 from kem_pymc.gp.laplace import curvature_at, log_volume
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.search import evaluation
 from kem_pymc.search.evaluation import (
     Evaluator,
     best,
@@ -125,7 +126,7 @@ class TestEvaluations:
 
     def test_a_starting_point_at_the_optimum_is_kept(self, evaluator):
         simple = evaluator.evaluate(GRAMMAR.parse("PER0"))
-        richer = evaluator.evaluate(GRAMMAR.parse("PER0 + SE0"), simple)
+        richer = evaluator.evaluate(GRAMMAR.parse("PER0 + SE0"), [simple])
         assert richer.log_likelihood + 1 > simple.log_likelihood
 
     def test_repeated_inputs(self):
@@ -133,6 +134,21 @@ class TestEvaluations:
         scaled_x, scaled_y, _ = scaled(np.repeat(x, 2), np.repeat(y, 2) + np.tile([0.3, -0.3], 20))
         found = Evaluator(scaled_x, scaled_y, Hyperpriors()).evaluate(GRAMMAR.parse("RQ0 + PER0"))
         assert math.isfinite(found.score)
+
+
+def test_a_poor_optimum_is_left(monkeypatch):
+    """Products are drawn anew, one at a time: few draws suffice for a model of three products."""
+    x, y, _ = scaled(*series(40))
+    y = y + 0.3 * np.sin(40 * x[:, 0])
+    expression = GRAMMAR.parse("PER0 + SE0 + LIN0")
+    monkeypatch.setattr(evaluation, "DRAWS", 2)
+    evaluator = Evaluator(x, y, Hyperpriors(), starts=1)
+    evaluator.periods = [np.array([])]  # without hints
+    scores = []
+    for rounds in (evaluation.ROUNDS, 0):
+        monkeypatch.setattr(evaluation, "ROUNDS", rounds)
+        scores.append(evaluator.evaluate(expression).score)
+    assert scores[0] > scores[1] + 5
 
 
 class TestInheritedValues:
@@ -156,10 +172,10 @@ class TestInheritedValues:
 
     def test_of_the_most_similar_model(self, evaluator):
         models = [evaluator.evaluate(GRAMMAR.parse(t)) for t in ("LIN0", "PER0", "PER0 + SE0")]
-        assert most_similar(GRAMMAR.parse("PER0 + SE0 + RQ0"), models) is models[2]
-        assert most_similar(GRAMMAR.parse("RQ0 + LIN0"), models) is models[0]
-        assert most_similar(GRAMMAR.parse("RQ0"), models) is None
-        assert most_similar(GRAMMAR.parse("RQ0"), []) is None
+        assert most_similar(GRAMMAR.parse("PER0 + SE0 + RQ0"), models) == [models[2], models[1]]
+        assert most_similar(GRAMMAR.parse("PER0 + SE0"), models, 1) == [models[2]]
+        assert most_similar(GRAMMAR.parse("RQ0 + LIN0"), models) == [models[0]]
+        assert most_similar(GRAMMAR.parse("RQ0"), models) == []
         assert best(models).score == max(model.score for model in models)
 
 

@@ -51,7 +51,7 @@ def evolve(
     *,
     budget: int = BUDGET,
     evaluations: int = EVALUATIONS,
-    start: Start = "random",
+    start: Start | None = None,
     seed: int = 0,
     cores: int | None = None,
     cluster: Workers | None = None,
@@ -75,9 +75,10 @@ def evolve(
         Number of kernels to fit to all points. Generations have 141.
     evaluations : int
         Number of evaluations of the likelihood, with its gradient, to fit a kernel.
-    start : {"random", "cks"}
+    start : {"random", "cks"}, optional
         Whether the first generation is random, or has the best kernels of a compositional kernel
-        search of 40 models of one input, which count in the budget.
+        search of 40 models of one input, which count in the budget. By default it has these if
+        there is one input, and a larger budget.
     seed : int
         The same data, options and seed give the same kernels, wherever they are fitted.
     cores : int, optional
@@ -119,9 +120,12 @@ def evolve(
         )
     check_whole(budget=budget, evaluations=evaluations)
     check_seed(seed=seed)
+    possible = x.shape[1] == 1 and budget > COMPOSITIONS
+    if start is None:
+        start = "cks" if possible else "random"
     check_choice(get_args(Start), start=start)
     composed = start == "cks"
-    if composed and (x.shape[1] > 1 or budget <= COMPOSITIONS):
+    if composed and not possible:
         raise InputError(
             f"There are {x.shape[1]} inputs and a budget of {budget}. Begin with compositions on "
             f"one input, with a budget of more than {COMPOSITIONS}, or use start='random'."

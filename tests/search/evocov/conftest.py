@@ -10,8 +10,8 @@ def rhythm(n=30):
     return x, 100 + 5 * np.sin(2 * np.pi * x) + np.random.default_rng(1).normal(0, 0.5, n)
 
 
-def quiet(*data, **options):
-    return evolve(*data, progressbar=False, cores=1, **options)
+def quiet(*data, start="random", **options):
+    return evolve(*data, progressbar=False, cores=1, start=start, **options)
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ X, Y = rhythm()
 
 
 def test_search_is_evolve(evolved):
-    found = search(X, Y, "evocov", budget=60, seed=0, cores=1, progressbar=False)
-    # Other numbers of evaluations, the same first random kernels.
-    assert list(found.path["model"]) == list(evolved.path["model"][:60])
+    found = search(X, Y, "evocov", budget=40, seed=0, cores=1, progressbar=False)
+    # Other numbers of evaluations, the same first random kernels: there is no room for others.
+    assert list(found.path["model"]) == list(evolved.path["model"][:40])
 
 
 def test_a_search_is_continued_within_a_generation(evolved, tmp_path):
