@@ -11,6 +11,7 @@ from scipy.stats import qmc
 from experiments.data.influenza import AGES, epidemic
 from experiments.data.weather import AFTERNOON, NIGHT, perceived_temperature, stations
 from kem_pymc.bandits.objective import Composed, Weighted
+from kem_pymc.bandits.regression import error_correlation
 from kem_pymc.bandits.space import Box, Points
 from kem_pymc.gp.process import GaussianProcess
 
@@ -162,6 +163,13 @@ def _influenza(rng: np.random.Generator) -> Game:
     return Game(space, components, Weighted(5), made.sick_days, noises, -1.0, optimum)
 
 
+def _composed(
+    g: Callable[..., np.ndarray], processes: Sequence[GaussianProcess], x: np.ndarray, y: np.ndarray
+) -> Composed:
+    """Return the objective g, with the correlation of errors at pilot observations y (n, J)."""
+    return Composed(g, len(processes), correlation=error_correlation(processes, x, y))
+
+
 def taken_up(effect: np.ndarray, appeal: np.ndarray) -> np.ndarray:
     """Return the effect of an offer times the share of people who take it up: a smooth function."""
     return effect / (1 + np.exp(-appeal))
@@ -177,7 +185,7 @@ def _smooth(rng: np.random.Generator) -> Game:
     seed = int(rng.integers(2**32))
     return replace(
         made,
-        objective=Composed(taken_up, 2),
+        objective=_composed(taken_up, made.components, x[few], truth[few]),
         optimum=float(values.max()),
         whole=GaussianProcess.fit("SE0", x[few], values[few], seed=seed),
         bounds=np.array([1.0, np.abs(truth[:, 0]).max() / 4]),
@@ -196,7 +204,7 @@ def _weather(file: str, rng: np.random.Generator) -> Game:
         GaussianProcess.fit(kernel, places[few], values, seed=seed) for values in weather[few].T
     ]
     bounds = derivative_bounds(weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed)
-    objective = Composed(perceived_temperature, 3)
+    objective = _composed(perceived_temperature, components, places[few], weather[few])
     values = perceived_temperature(*weather.T)
     whole = GaussianProcess.fit(kernel, places[few], values[few], seed=seed)
     index = {place.tobytes(): values for place, values in zip(places, weather, strict=True)}

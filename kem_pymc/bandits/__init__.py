@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kem_pymc.bandits.objective import Weighted as Weighted
     from kem_pymc.bandits.regression import ComposedProcess as ComposedProcess
     from kem_pymc.bandits.regression import DecomposedPosterior as DecomposedPosterior
+    from kem_pymc.bandits.regression import error_correlation as error_correlation
     from kem_pymc.bandits.space import Box as Box
     from kem_pymc.bandits.space import Points as Points
     from kem_pymc.gp.process import GaussianProcess as GaussianProcess
@@ -26,6 +27,7 @@ __getattr__, __all__ = lazily(
         "Points": "space",
         "GaussianProcess": "kem_pymc.gp.process",
         "Weighted": "objective",
+        "error_correlation": "regression",
         "exploration": "bandit",
     },
 )

@@ -153,12 +153,16 @@ class Composed(_Objective):
         nowhere below that of "box". A function that jumps has no bounds B_j.
     bounds : array_like, shape (J,), optional
         Bounds B_j of the absolute derivatives of g by its arguments, for "theorem".
+    correlation : array_like, shape (J, J), optional
+        Correlation matrix of the components' errors, which are independent by default; see
+        :func:`kem_pymc.bandits.error_correlation`. The box and the theorem don't need it.
 
     Raises
     ------
     InputError
         If there is no such rule, or "theorem" has no bounds or another rule has some, or one is
-        negative or infinite.
+        negative or infinite, or the correlation isn't a positive definite matrix with ones on its
+        diagonal.
     """
 
     def __init__(
@@ -167,6 +171,7 @@ class Composed(_Objective):
         count: int,
         rule: RuleName = "quantile",
         bounds: npt.ArrayLike | None = None,
+        correlation: npt.ArrayLike | None = None,
     ) -> None:
         check_whole(count=count)
         check_choice(get_args(RuleName), rule=rule)
@@ -179,6 +184,11 @@ class Composed(_Objective):
                 f"The bounds of derivatives are {self.bounds}, and there are {count} components. "
                 "Give one number, 0 or more, for each with the rule theorem, and else none."
             )
+
+        given = np.eye(self.count) if correlation is None else correlation
+        matrix = number_array("correlations", given)
+        #: Cholesky factor (J, J) of the correlation of errors.
+        self._root = _root(matrix, self.count)
 
     def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
         """Return values of g (m,) at points (m, D), given the components (m, J) there.
@@ -205,7 +215,7 @@ class Composed(_Objective):
 
     def moments(self, x: np.ndarray, means: np.ndarray, variances: np.ndarray) -> Moments:
         """Return means and variances (m,) at points (m, D)."""
-        values = self._values(x, means, variances, _normal(self.count))
+        values = self._values(x, means, variances, self._drawn)
         parts = [(drawn.mean(axis=0), drawn.var(axis=0)) for drawn in values]
         mean, variance = map(np.concatenate, zip(*parts, strict=True))
         return mean, variance
@@ -222,7 +232,7 @@ class Composed(_Objective):
             return np.concatenate([(sign * drawn).max(axis=0) for drawn in values])
         draws, weights = _tail(self.count, reach)
         tops = []
-        for drawn in self._values(x, means, variances, draws):
+        for drawn in self._values(x, means, variances, draws @ self._root.T):
             falling = np.argsort(-sign * drawn, axis=0)
             above = np.cumsum(weights[falling], axis=0) > ndtr(-reach)
             place = np.take_along_axis(falling, above.argmax(axis=0)[None], axis=0)
@@ -234,7 +244,7 @@ class Composed(_Objective):
     ) -> np.ndarray:
         """Return logs of the expected improvement (m,) on a value."""
         logs = []
-        for drawn in self._values(x, means, variances, _normal(self.count)):
+        for drawn in self._values(x, means, variances, self._drawn):
             gain = np.maximum(sign * (drawn - best), 0.0).mean(axis=0)
             # Points of which no draw improves are compared by normal distributions.
             mean, sd = sign * drawn.mean(axis=0), drawn.std(axis=0)
@@ -242,6 +252,11 @@ class Composed(_Objective):
             with np.errstate(divide="ignore"):
                 logs.append(np.logaddexp(np.log(gain), faint))
         return np.concatenate(logs)
+
+    @property
+    def _drawn(self) -> np.ndarray:
+        """Draws (n, J) of standardised errors."""
+        return _normal(self.count) @ self._root.T
 
     def _values(
         self, x: np.ndarray, means: np.ndarray, variances: np.ndarray, draws: np.ndarray
@@ -254,6 +269,20 @@ class Composed(_Objective):
             # Component by component, so that g computes with arrays without gaps.
             shifted = means[few].T[:, None] + draws.T[:, :, None] * sds.T[:, None]
             yield self.value(x, shifted.reshape(self.count, -1).T).reshape(len(draws), -1)
+
+
+def _root(correlation: np.ndarray, count: int) -> np.ndarray:
+    """Return the Cholesky factor (J, J) of a correlation matrix."""
+    ones = correlation.shape == (count, count) and np.allclose(np.diag(correlation), 1.0)
+    if ones and np.allclose(correlation, correlation.T):
+        try:
+            return np.linalg.cholesky(correlation)
+        except np.linalg.LinAlgError:
+            pass
+    raise InputError(
+        f"The correlations {correlation.tolist()} aren't a positive definite matrix of {count} "
+        "rows and columns with ones on its diagonal. Give one."
+    )
 
 
 @lru_cache(maxsize=16)

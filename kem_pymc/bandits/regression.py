@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from kem_pymc._system.options import checked
 from kem_pymc.bandits.objective import Moments, Objective, Weighted
-from kem_pymc.data.validation import filled
+from kem_pymc.data.validation import filled, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior, Process
 
@@ -170,3 +170,41 @@ def _mixed(moments: Sequence[Moments]) -> Moments:
         return moments[0]
     means, variances = zip(*moments, strict=True)
     return np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0)
+
+
+#: Number of observations by which correlations of errors are shrunk towards none.
+SHRUNK = 10.0
+
+
+@checked
+def error_correlation(
+    components: Sequence[Process], x: npt.ArrayLike, y: npt.ArrayLike
+) -> np.ndarray:
+    """Return the correlation (J, J) of errors of components' processes, for `Composed`.
+
+    Each observation is predicted from all others, by each component's process, and errors are
+    divided by their standard deviations. Their correlations (about zero) are multiplied by
+    n / (n + 10).
+
+    Parameters
+    ----------
+    components : sequence of Process, length J
+    x : array_like, shape (n, D), or (n,) if D is 1
+        Inputs of pilot observations.
+    y : array_like, shape (n, J)
+        The components there.
+    """
+    x, y = number_array("inputs", x), number_array("components", y)
+    x = x[:, None] if x.ndim == 1 else x
+    if y.shape != (len(x), len(components)):
+        raise InputError(
+            f"There are components of shape {y.shape} at {len(x)} points. Give a row for each "
+            f"point, with the {len(components)} components."
+        )
+    errors = np.empty(y.shape)
+    for column, process, own in zip(errors.T, components, y.T, strict=True):
+        error, variance = Posterior.of(process, x, own).conditional.left_out()
+        column[:] = error / np.sqrt(variance)
+    errors /= np.linalg.norm(errors, axis=0)
+    share = len(x) / (len(x) + SHRUNK)
+    return share * errors.T @ errors + (1 - share) * np.eye(len(components))

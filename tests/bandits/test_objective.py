@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from kem_pymc.bandits import Composed, Weighted, exploration
 from kem_pymc.errors import InputError
+from tests.refusals import refused
 
 #: Moments of three components at 150 points.
 RNG = np.random.default_rng(8)
@@ -35,6 +36,30 @@ def simulated(few, seed):
     """Return values of `jump` (n, few) of draws of the components at the first points."""
     draws = np.random.default_rng(seed).normal(size=(200_000, few, 3))
     return jump(*np.moveaxis(MEANS[:few] + np.sqrt(VARIANCES[:few]) * draws, 2, 0))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_sum_of_correlated_components(sign):
+    """In closed form: quantile, moments and expected improvement; without the correlation not."""
+    weights, correlation = (
+        np.array([1.0, -2.0, 0.5]),
+        [[1, -0.6, 0.2], [-0.6, 1, 0.1], [0.2, 0.1, 1]],
+    )
+    objective = Composed(lambda a, b, c: a - 2 * b + 0.5 * c, 3, correlation=correlation)
+    scaled = np.sqrt(VARIANCES) * weights
+    sd = np.sqrt(np.einsum("mi,ij,mj->m", scaled, correlation, scaled))
+    mean, variance = objective.moments(X, MEANS, VARIANCES)
+    np.testing.assert_allclose(mean, MEANS @ weights, atol=0.02)
+    np.testing.assert_allclose(np.sqrt(variance), sd, rtol=0.03)
+    upper = objective.upper(X, MEANS, VARIANCES, 2.5, sign)
+    error = (upper - (sign * MEANS @ weights + 2.5 * sd)) / (2.5 * sd)
+    assert np.sqrt(np.mean(error**2)) < 0.04
+    gain = np.exp(objective.log_improvement(X, MEANS, VARIANCES, 0.5, sign))
+    z = sign * (MEANS @ weights - 0.5) / sd
+    exact = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(gain, exact, atol=0.03)
+    for wrong in (np.eye(2), np.ones((3, 3)), 2 * np.eye(3), np.triu(np.ones((3, 3)))):
+        refused(lambda wrong=wrong: Composed(max, 3, correlation=wrong), "positive definite matrix")
 
 
 def test_weights():

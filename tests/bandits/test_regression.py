@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kem_pymc.bandits import ComposedProcess, DecomposedPosterior, GaussianProcess, Weighted
+from kem_pymc.bandits import (
+    ComposedProcess,
+    DecomposedPosterior,
+    GaussianProcess,
+    Weighted,
+    error_correlation,
+)
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior
 
@@ -81,6 +87,28 @@ def test_a_refused_observation_leaves_nothing_behind():
     with pytest.raises(InputError, match="contradicts"):
         own.observe(X[0], [0.0, 2.0])
     assert [posterior.n for (posterior,) in own.posteriors] == [1, 1]
+
+
+def test_errors_of_correlated_components():
+    """Each observation predicted from the others; of functions with a correlation of -.6."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 100, (150, 1))
+    own = process("SE", 0.2, 0.01)
+    root = np.linalg.cholesky(own.covariance(x, x) + 1e-9 * np.eye(150))
+    y = root @ rng.normal(size=(150, 2)) @ [[1.0, -0.6], [0.0, 0.8]]
+    y += 0.1 * rng.normal(size=(150, 2))
+    found = error_correlation([own, own], x, y)
+    errors = np.empty((150, 2))
+    for i, at in enumerate(x):
+        rest = np.arange(150) != i
+        for j in (0, 1):
+            mean, variance = Posterior.of(own, x[rest], y[rest, j]).predict(at[None])
+            errors[i, j] = (y[i, j] - mean[0]) / np.sqrt(variance[0] + 0.01)
+    product = (errors[:, 0] * errors[:, 1]).sum() / np.sqrt((errors**2).sum(axis=0).prod())
+    assert -0.7 < found[0, 1] < -0.3
+    np.testing.assert_allclose(found, [[1, product * 15 / 16], [product * 15 / 16, 1]], atol=1e-6)
+    with pytest.raises(InputError, match="the 1 components"):
+        error_correlation([own], x, y)
 
 
 def test_what_is_refused():

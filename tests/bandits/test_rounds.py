@@ -147,6 +147,26 @@ def test_pending_points_lower_variances_only():
     refused(lambda: bandit.drop(batch[0]), "isn't pending")
 
 
+def test_pending_points_count():
+    """As rounds of beta_t, as often as they were asked for, and in a batch of random ones."""
+    asked = []
+
+    def beta(t):
+        asked.append(t)
+        return 2.0
+
+    bandit = Bandit(Points([0.5]), [line()], Weighted(1), beta=beta)
+    bandit.tell(0.5, [1.0])
+    bandit.ask(count=3)
+    assert asked == [2, 3, 4]
+    bandit.tell(0.5, [1.0])
+    assert len(bandit.pending) == 2
+    bandit.drop(0.5)
+    assert len(bandit.pending) == 1
+    random = Bandit(Points(X), [line()], Weighted(1), "random")
+    assert len(np.unique(random.ask(count=8))) > 4
+
+
 @pytest.mark.parametrize("policy", ["d-gpucb", "d-ei", "gp-ucb"])
 def test_batches_have_less_regret_than_random_ones(policy):
     total = dict.fromkeys((policy, "random"), 0.0)

@@ -96,6 +96,19 @@ def test_rounding_is_that_of_largest_remainders():
         np.testing.assert_array_equal(space._nearest(x), rounded)
 
 
+def test_steps_exchange_what_the_budget_fixes():
+    """From a corner to the largest value of a concave score, by enumeration."""
+    space = Box([0] * 4, [9] * 4, equalities=([[1, 1, 2, 1]], [12]), whole=range(4))
+
+    def score(x):
+        return -((x - [1.2, 4.1, 2.2, 2.4]) ** 2) @ [1.0, 2.0, 1.0, 3.0]
+
+    every = score(space.points)
+    found = space._stepped(score, space.points[np.argmin(every)])
+    assert score(found[None])[0] == pytest.approx(every.max())
+    assert every.max() > every.min() + 10
+
+
 def test_a_category_with_doses():
     """One of three drugs, whole doses within a budget, and a time that may have a fraction."""
     space = Box(

@@ -5,6 +5,8 @@ import pytest
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
@@ -52,6 +54,29 @@ def test_fit_to_pilot_observations():
     new = np.linspace(5, 95, 30)[:, None]
     truth = 1000 + 50 * np.sin(new[:, 0] / 8)
     assert np.sqrt(np.mean((posterior.predict(new)[0] - truth) ** 2)) < 5
+
+
+def test_redrawn_hyperparameters_have_their_posterior():
+    """Moments of logs against a grid; eight draws are coarse. With the given noise it is 2 sd."""
+    given = {"SE0.amplitude": 1.0, "SE0.lengthscale": 1.0}
+    coordinates = Coordinates.alone("SE0", 1)
+    centre = np.append(np.zeros(2), np.log(0.01))
+    steps = np.linspace(-4, 4, 25)
+    grid = centre + np.stack(np.meshgrid(steps, steps, steps), -1).reshape(-1, 3)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.random((10, 1))
+        y = np.sin(6 * x[:, 0]) + 0.3 * rng.normal(size=10)
+        objective = Objective(coordinates, x, y, noise_floor=1e-9)
+        heights = objective.heights(grid) - 0.5 * ((grid - centre) ** 2).sum(axis=1)
+        weights = np.exp(heights - heights.max())
+        weights /= weights.sum()
+        mean = weights @ grid
+        sd = np.sqrt(weights @ (grid - mean) ** 2)
+        drawn = GaussianProcess.of("SE0", given, 0.01).redrawn(x, y)
+        logs = np.log([[*own.hyperparameters.values(), own.noise] for own in drawn])
+        assert (np.abs(logs.mean(axis=0) - mean) < 0.7 * sd).all()
+        assert (np.abs(np.log(logs.std(axis=0) / sd)) < 0.7).all()
 
 
 def test_what_is_refused(process):
