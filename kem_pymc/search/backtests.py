@@ -58,7 +58,7 @@ INDEPENDENT = 12
 PRIOR, POWER = 1.0, 0.1
 
 
-class _Line(BaseModel):
+class _Tried(BaseModel):
     """What a line of the file of backtests contains."""
 
     model_config = STRICT
@@ -233,7 +233,7 @@ def backtests(
     """
     order = sorted(evaluations, key=lambda one: -one.score)
     likely = list({one.expression: one for one in reversed(order)}.values())[::-1][:TRIED]
-    log = folder.log(file, _Line.model_validate)
+    log = folder.log(file, _Tried.model_validate)
     stored = {(line.expression, line.score): line for line in log.events}
     found = []
     for one in (*likely, *walks):
