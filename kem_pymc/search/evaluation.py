@@ -52,6 +52,10 @@ GAIN, ROUNDS = 0.5, 4
 #: that are so many nats less probable than the best one are left out.
 APART, LOWER = 2.0, 10.0
 
+#: Largest number of modes on few of many points that are followed on all: each takes two gradients
+#: per hyperparameter there for its curvature alone.
+FOLLOWED = 3
+
 #: Number of periods that the data suggest, for starting points, and of those from each of which a
 #: fit starts.
 PERIODS, PEAKS = 5, 2
@@ -289,7 +293,7 @@ class Evaluator:
         if self.compared < MANY:
             modes = _likely(modes)
         else:
-            modes, used = self._on_all(expression, _likely(modes))
+            modes, used = self._on_all(expression, _likely(modes)[:FOLLOWED])
             gradients += used
         return Evaluation(
             expression=expression,
