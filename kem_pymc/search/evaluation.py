@@ -53,6 +53,10 @@ GAIN, ROUNDS = 0.5, 4
 #: that are so many nats less probable than the best one are left out.
 APART, LOWER = 2.0, 10.0
 
+#: Largest number of modes on few of many points that are followed on all: each takes two gradients
+#: per hyperparameter there for its curvature alone.
+FOLLOWED = 3
+
 #: Number of periods that the data suggest, for starting points, and of those from each of which a
 #: fit starts.
 PERIODS, PEAKS = 5, 2
@@ -292,7 +296,7 @@ class Evaluator:
         modes = _likely(modes + found)
         gradients += used
         if self.compared >= MANY:
-            modes, used = self._followed(expression, modes)
+            modes, used = self._followed(expression, modes[:FOLLOWED])
             gradients += used
         return Evaluation(
             expression=expression,
