@@ -11,6 +11,9 @@ from kem_pymc.data.validation import filled, number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior, Process
 
+#: Number of observations by which correlations of errors are shrunk towards none.
+SHRUNK = 10.0
+
 #: A component: a Gaussian process, or draws of one, which have the same weight.
 type Component = Process | Sequence[Process]
 
@@ -172,10 +175,6 @@ def _mixed(moments: Sequence[Moments]) -> Moments:
     return np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0)
 
 
-#: Number of observations by which correlations of errors are shrunk towards none.
-SHRUNK = 10.0
-
-
 @checked
 def error_correlation(
     components: Sequence[Process], x: npt.ArrayLike, y: npt.ArrayLike
@@ -193,13 +192,20 @@ def error_correlation(
         Inputs of pilot observations.
     y : array_like, shape (n, J)
         The components there.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three points, shapes don't match, or a value isn't finite.
     """
     x, y = number_array("inputs", x), number_array("components", y)
     x = x[:, None] if x.ndim == 1 else x
-    if y.shape != (len(x), len(components)):
+    dimensions = {process.dimension for process in components}
+    if len(x) < 3 or y.shape != (len(x), len(components)) or dimensions != {x.shape[-1]}:
         raise InputError(
-            f"There are components of shape {y.shape} at {len(x)} points. Give a row for each "
-            f"point, with the {len(components)} components."
+            f"There are inputs of shape {x.shape} and components of shape {y.shape}. Give a row of "
+            f"each for three points or more, with as many inputs as the {len(components)} "
+            "components have."
         )
     errors = np.empty(y.shape)
     for column, process, own in zip(errors.T, components, y.T, strict=True):

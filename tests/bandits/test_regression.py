@@ -107,8 +107,9 @@ def test_errors_of_correlated_components():
     product = (errors[:, 0] * errors[:, 1]).sum() / np.sqrt((errors**2).sum(axis=0).prod())
     assert -0.7 < found[0, 1] < -0.3
     np.testing.assert_allclose(found, [[1, product * 15 / 16], [product * 15 / 16, 1]], atol=1e-6)
-    with pytest.raises(InputError, match="the 1 components"):
-        error_correlation([own], x, y)
+    for wrong in (([own], x, y), ([own, own], x[:2], y[:2]), ([own, own], np.hstack([x, x]), y)):
+        with pytest.raises(InputError, match="three points or more"):
+            error_correlation(*wrong)
 
 
 def test_what_is_refused():
