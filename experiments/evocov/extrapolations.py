@@ -289,7 +289,9 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
     coarse = None if task.strategy in ("mutations", "fit") else screening(fitter)
     initial, seconds = list[Individual](), task.seconds
     if task.strategy == "composed":
-        initial = _composed(coarse or fitter, path, seconds and COMPOSED * seconds)
+        most = min(COMPOSITIONS, (task.kernels or sys.maxsize) // 2)
+        initial = _composed(coarse or fitter, path, most, seconds and COMPOSED * seconds)
+        task = replace(task, kernels=task.kernels and task.kernels - path.kernels)
         seconds = seconds and max(seconds - (time.process_time() - path.began), 1e-9)
     if coarse is not None:
         first = SHARE * seconds if seconds else None
@@ -309,11 +311,13 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
     return rows
 
 
-def _composed(fitter: Fitter, path: SearchPath, seconds: float | None) -> list[Individual]:
+def _composed(
+    fitter: Fitter, path: SearchPath, most: int, seconds: float | None
+) -> list[Individual]:
     """Return the best compositions that a greedy search finds in its time, as trees."""
     strategy, evaluator = greedy(fitter.x, fitter.y, fitter.seed)
     limited = Limited(lambda: strategy, seconds)
-    found = explore(limited, evaluator, COMPOSITIONS, callback=path.count)
+    found = explore(limited, evaluator, most, callback=path.count)
     return finalists(trees_of(found, fitter.x, fitter.y))
 
 

@@ -186,7 +186,9 @@ def test_many_points_are_screened_first(monkeypatch, name):
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("name", ["EvoCov LML", "EvoCov SoPL", "Random Search"])
+@pytest.mark.parametrize(
+    "name", ["EvoCov LML", "EvoCov LML from CKS", "EvoCov SoPL", "Random Search"]
+)
 def test_paths(name):
     path = task_of(name).run()
     assert list(path.columns) == [
