@@ -2,8 +2,10 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
+import sympy
 
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Offspring
@@ -14,7 +16,6 @@ from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
 from kem_pymc.search.evocov.variation import random_tree
 from tests.search.evocov.trees import TABLE_1
 
-sympy, mpmath = pytest.importorskip("sympy"), pytest.importorskip("mpmath")
 mpmath.mp.dps = 40
 
 #: Values between whose inverse and which a tree is well-conditioned enough for rounded constants.
