@@ -242,7 +242,9 @@ def _write_composition(result: "SearchResult", points: _Points, out: Path) -> No
 
     parts = describe(result.selection, points.features)
     if result.found:
-        screen.heading(f"{points.target} is the sum of")
+        transform = result.scaling.transform
+        name = points.target if transform is None else transform.label(points.target)
+        screen.heading(f"{name} is the sum of")
         rows = parts[["component", "description", "share"]].itertuples(index=False)
         columns = ("component", "description", "share of variance")
         screen.table(columns, rows, {"share of variance": ".1%"})

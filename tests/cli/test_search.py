@@ -50,6 +50,8 @@ def test_with_a_horizon(sales, tmp_path):
     out = tmp_path / "found"
     text = fine("search", sales, *OPTIONS, "--horizon", "3", "--out", out)
     assert "by forecasts of 3 points from 3 origins" in " ".join(text.split())
+    name = "log(sales)" if "Scale: log(target)" in text else "sales"
+    assert f"\n{name} is the sum of" in text
     assert (out / "backtests.jsonl").read_text().count("\n") == 11  # 3, and 8 random walks
     assert len(pd.read_csv(out / "predictions.csv")) == 24
     message = refused(run("search", sales, *OPTIONS, "--horizon", "20", "--out", out))
