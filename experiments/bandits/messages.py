@@ -20,7 +20,8 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from experiments.results import file_of
-from kem_pymc.bandits.bandit import Bandit, PolicyName, exploration
+from kem_pymc.bandits.bandit import Bandit, PolicyName
+from kem_pymc.bandits.confidence import exploration
 from kem_pymc.bandits.objective import Weighted
 from kem_pymc.bandits.space import Points
 from kem_pymc.gp.process import GaussianProcess
@@ -356,8 +357,8 @@ class MessageTask:
         }
         parts = []
         for title, policy in policies.items():
-            for told in pilot:
-                policy.pilot(*told)
+            for observed in pilot:
+                policy.pilot(*observed)
             policy.morning()
             own = _tried(study, policy, np.random.default_rng([*key, 3]))
             parts.append(own.groupby("user", as_index=False).mean().assign(policy=title))

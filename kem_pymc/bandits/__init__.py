@@ -6,7 +6,7 @@ from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
     from kem_pymc.bandits.bandit import Bandit as Bandit
-    from kem_pymc.bandits.bandit import exploration as exploration
+    from kem_pymc.bandits.confidence import exploration as exploration
     from kem_pymc.bandits.objective import Composed as Composed
     from kem_pymc.bandits.objective import Weighted as Weighted
     from kem_pymc.bandits.regression import ComposedProcess as ComposedProcess
@@ -28,6 +28,6 @@ __getattr__, __all__ = lazily(
         "GaussianProcess": "kem_pymc.gp.process",
         "Weighted": "objective",
         "error_correlation": "regression",
-        "exploration": "bandit",
+        "exploration": "confidence",
     },
 )

@@ -7,18 +7,18 @@ from functools import partial
 from importlib.metadata import version
 from numbers import Real
 from os import PathLike
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
-from pydantic import BaseModel, Field, TypeAdapter
 from scipy.special import log_ndtr
 
-from kem_pymc._system.files import STRICT
 from kem_pymc._system.folder import RunFolder
 from kem_pymc._system.options import check_seed, check_whole, checked
+from kem_pymc.bandits.confidence import exploration
+from kem_pymc.bandits.events import EVENT, Asked, Dropped, Event, Observed, Round
 from kem_pymc.bandits.objective import Objective, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space
@@ -39,71 +39,6 @@ SETTINGS, EVENTS = "bandit.json", "events.jsonl"
 LEAST_IMPROVEMENT = 0.01
 
 
-#: A number in a line of the file of events.
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-
-
-class _Event(BaseModel):
-    model_config = STRICT
-
-
-class _Asked(_Event):
-    """The point `ask` was chosen in a context."""
-
-    ask: list[Number]
-    context: list[Number] = []
-
-
-class _Told(_Event):
-    """Components and a value, None without an observation, were observed at the point `tell`.
-
-    They are those of a new round, or in place of what was told of the round `number`.
-    """
-
-    tell: list[Number]
-    components: list[Number | None]
-    value: Number | None
-    context: list[Number] = []
-    number: int | None = Field(default=None, ge=1)
-
-
-class _Dropped(_Event):
-    """The point `drop`, which was chosen in a context, isn't played."""
-
-    drop: list[Number]
-    context: list[Number] = []
-
-
-type _AnyEvent = _Asked | _Told | _Dropped
-
-#: What a line of the file of events contains.
-EVENT: TypeAdapter[_AnyEvent] = TypeAdapter(_Asked | _Told | _Dropped)
-
-
-class Round(NamedTuple):
-    """One round.
-
-    Attributes
-    ----------
-    x : ndarray, shape (D,)
-    components : ndarray, shape (J,)
-        NaN where a component wasn't observed.
-    value : float
-        NaN if it wasn't observed.
-    context : ndarray, shape (C,)
-    """
-
-    x: np.ndarray
-    components: np.ndarray
-    value: float
-    context: np.ndarray
-
-    @property
-    def inputs(self) -> np.ndarray:
-        """Inputs of the components (C + D,)."""
-        return np.append(self.context, self.x)
-
-
 class _State(NamedTuple):
     """What events lead to: the posterior, rounds, pending inputs (C + D,), and how many asked."""
 
@@ -111,64 +46,6 @@ class _State(NamedTuple):
     rounds: list[Round]
     pending: list[np.ndarray]
     asked: int
-
-
-@checked
-def exploration(
-    t: int,
-    *,
-    points: int | None = None,
-    components: int = 1,
-    dimension: int = 1,
-    width: float = 1.0,
-    smoothness: tuple[float, float] = (1.0, 1.0),
-    delta: float = 0.05,
-) -> float:
-    """Return beta_t of theorems 7 and 8, for a finite number of points or a continuous space.
-
-    For m points it is ``2 log(m J t^2 pi^2 / (6 delta))``, with J = 1 for a linear decomposition
-    (theorem 7). For a continuous space it is ``2 log(2 J t^2 pi^2 / (3 delta))
-    + 2 d log(t^2 d b r sqrt(log(4 d a / delta)))``, whose second logarithm isn't below zero here.
-
-    With the probability 1 - delta or more, all components (J = 1: the objective) are within
-    sqrt(beta_t) posterior standard deviations of their means at all points and in all rounds, and
-    the regret is below the theorems' bound. This supposes that the components are draws of the
-    processes, with their hyperparameters and noise and, for the regret, variances of one at most;
-    and in a continuous space that a and b are right. A smaller beta has no such probability: a
-    fifth of it, as in the paper's experiments, is sqrt(beta) = 2.0 for 1,000 points and a delta of
-    .05 in the first round, when 21 of the points are expected to have values beyond their upper
-    bounds.
-
-    Parameters
-    ----------
-    t : int
-        Number of the round, from 1 on.
-    points : int, optional
-        Number of points m; by default the space is continuous.
-    components : int
-        J of theorem 8; 1 for theorem 7.
-    dimension : int
-        Number of inputs d.
-    width : float
-        Largest width r of the space.
-    smoothness : tuple of two floats
-        a and b: the probability that a derivative exceeds L is at most ``a exp(-(L / b)^2)``.
-    delta : float
-        Probability with which the bounds may fail.
-    """
-    number = 1 if points is None else points
-    check_whole(t=t, points=number, components=components, dimension=dimension)
-    if not (0 < delta < 1 and width > 0 and all(number > 0 for number in smoothness)):
-        raise InputError(
-            f"delta is {delta}, width {width} and smoothness {smoothness}. Give a delta between 0 "
-            "and 1, and a positive width and two positive numbers."
-        )
-    if points is not None:
-        return 2 * math.log(points * components * t**2 * math.pi**2 / (6 * delta))
-    a, b = smoothness
-    spread = t**2 * dimension * b * width * math.sqrt(math.log(4 * dimension * a / delta))
-    first = 2 * math.log(2 * components * t**2 * math.pi**2 / (3 * delta))
-    return first + 2 * dimension * math.log(max(spread, 1.0))
 
 
 @checked
@@ -306,7 +183,7 @@ class Bandit:
 
     @property
     def rounds(self) -> list[Round]:
-        """The rounds in the order in which they were told first."""
+        """The rounds, in the order in which they were first recorded."""
         return self._state.rounds
 
     @property
@@ -366,12 +243,12 @@ class Bandit:
         check_whole(count=1 if count is None else count)
         split = self.contexts
         again = [own[split:] for own in self.pending if np.array_equal(own[:split], seen)]
-        events: list[_AnyEvent] = []
+        events: list[Event] = []
         state = self._state
         while len(again) < (count or 1):
             x = self._chosen(state, seen)
             again.append(x)
-            events.append(_Asked(ask=x.tolist(), context=seen.tolist()))
+            events.append(Asked(ask=x.tolist(), context=seen.tolist()))
             state = self._after(state, events[-1])
         self._record(events, state)
         return again[0].copy() if count is None else np.array(again[:count])
@@ -390,7 +267,7 @@ class Bandit:
             If it isn't pending in this context, or can't be written.
         """
         x = np.atleast_1d(number_array("coordinates of the point", x))
-        event = _Dropped(drop=x.tolist(), context=self._context(context).tolist())
+        event = Dropped(drop=x.tolist(), context=self._context(context).tolist())
         self._record([event], self._after(self._state, event))
 
     def tell(
@@ -416,9 +293,9 @@ class Bandit:
         context : array_like, shape (C,), optional
             The context in which it was played.
         number : int, optional
-            Number of an earlier round, counted from 1, of which this is the whole truth, in place
-            of what was told: components that are known only now, or corrections. The posterior is
-            as if it had been told so in the first place. By default it is a new round.
+            Number of an earlier round, counted from 1, whose observations these replace:
+            components that are known only now, or corrections. The posterior is then that of
+            these observations. By default it is a new round.
 
         Returns
         -------
@@ -453,7 +330,7 @@ class Bandit:
             check_whole(number=number)
             number = int(number)
         event = self._checked(
-            _Told(tell=x.tolist(), components=plain, value=value, context=seen, number=number)
+            Observed(tell=x.tolist(), components=plain, value=value, context=seen, number=number)
         )
         self._record([event], self._after(self._state, event))
         return number or len(self.rounds)
@@ -619,13 +496,13 @@ class Bandit:
 
     # --- Events -----------------------------------------------------------------------------------
 
-    def _record(self, events: list[_AnyEvent], after: _State) -> None:
+    def _record(self, events: list[Event], after: _State) -> None:
         """Write events and then apply them, so that every round in memory is in the file."""
         with self._folder.locked():
             self._log.add([event.model_dump(exclude_defaults=True) for event in events])
         self._state = after
 
-    def _replayed(self, line: Any) -> _AnyEvent:
+    def _replayed(self, line: Any) -> Event:
         """Return the event of a line of the file, after applying it."""
         event = self._checked(EVENT.validate_python(line))
         self._state = self._after(self._state, event)
@@ -647,7 +524,7 @@ class Bandit:
             )
         return seen
 
-    def _checked(self, event: _AnyEvent) -> _AnyEvent:
+    def _checked(self, event: Event) -> Event:
         """Return an event with the value of the objective, if it follows from the components.
 
         Raises
@@ -656,9 +533,9 @@ class Bandit:
             If the event isn't one of this bandit.
         """
         seen = self._context(event.context)
-        if isinstance(event, _Dropped):
+        if isinstance(event, Dropped):
             return event
-        if isinstance(event, _Asked):
+        if isinstance(event, Asked):
             self.space.check(np.array(event.ask))
             return event
         x, observed = np.array(event.tell), np.array(event.components, dtype=float)
@@ -681,7 +558,7 @@ class Bandit:
             )
         return event.model_copy(update={"value": value})
 
-    def _after(self, state: _State, event: _AnyEvent) -> _State:
+    def _after(self, state: _State, event: Event) -> _State:
         """Return the state after an event.
 
         Raises
@@ -690,14 +567,14 @@ class Bandit:
             If a point is dropped that isn't pending, or a round replaced that isn't there, or an
             observation contradicts others without noise.
         """
-        if isinstance(event, _Asked):
+        if isinstance(event, Asked):
             inputs = np.array([*event.context, *event.ask])
             return state._replace(pending=[*state.pending, inputs], asked=state.asked + 1)
-        point = event.drop if isinstance(event, _Dropped) else event.tell
+        point = event.drop if isinstance(event, Dropped) else event.tell
         inputs = np.array([*event.context, *point])
         places = [i for i, own in enumerate(state.pending) if np.array_equal(own, inputs)]
         pending = [own for i, own in enumerate(state.pending) if i not in places[:1]]
-        if isinstance(event, _Dropped):
+        if isinstance(event, Dropped):
             if not places:
                 raise InputError(f"{point} isn't pending in this context. Drop what was asked for.")
             return state._replace(pending=pending)
