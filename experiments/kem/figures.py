@@ -331,5 +331,6 @@ FIGURES: dict[str, Callable[[Evidence], Output]] = {
     "kem-targets": ablation,
     "kem-grid": grid,
     "kem-defaults": ranks,
+    "kem-changes": peers,
     "kem-choices": ranks,
 }

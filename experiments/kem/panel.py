@@ -7,6 +7,7 @@ chosen on these cohorts, without using a data set for which results are reported
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -22,8 +23,12 @@ MEDIANS: dict[str, dict[str, float]] = {
     "SE": {"lengthscale": 0.3},
 }
 
-#: Range of the onset of a periodic component, and length over which it grows to its full size.
-EARLIEST, LATEST, RISE = 0.3, 0.6, 0.1
+#: Range of the time of a change, length over which it happens, time from a component's end to its
+#: return, and range of half-lives.
+EARLIEST, LATEST, RISE, ABSENCE, HALF_LIVES = 0.3, 0.6, 0.1, 0.25, (0.1, 0.3)
+
+#: How a component's size changes with time.
+Change = Literal["onset", "end", "relapse", "habituation"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,11 @@ class Panel:
     dimension : int
         Number of features, D.
     in_order : bool
-        Whether every feature is sorted within a user, so that points arrive in order of the first,
-        which is time then; otherwise they are uniform and independent.
-    onset : str
-        Candidate of the individual functions that is zero until a random time; empty if there is
-        no such candidate.
+        Whether the first feature is sorted within a user, so that points arrive in its order: it is
+        the time then. Otherwise, and in other features, points are uniform and independent.
+    changes : dict of str to str
+        Candidates of the individual functions whose size changes with time, and how
+        (see :func:`size`).
     skewness : float
         Skewness of the noise.
     outsiders : int
@@ -59,7 +64,7 @@ class Panel:
     spread: float = 0.3
     dimension: int = 1
     in_order: bool = False
-    onset: str = ""
+    changes: Mapping[str, Change] = field(default_factory=dict)
     skewness: float = 0.0
     outsiders: int = 0
 
@@ -84,7 +89,28 @@ PANELS: dict[str, Panel] = {
         spread=0.7,
     ),
     # Functions start as a line, to which a periodic function is added later.
-    "onset": Panel(({"CONST": 0.3, "LIN0": 1.5, "PER0": 0.7},), in_order=True, onset="PER0"),
+    "onset": Panel(
+        ({"CONST": 0.3, "LIN0": 1.5, "PER0": 0.7},), in_order=True, changes={"PER0": "onset"}
+    ),
+    # In half of the users a rhythm takes the place of a smooth curve; the others keep a line.
+    "regimes": Panel(
+        ({"PER0": 1.0, "SE0": 1.0}, {"CONST": 0.5, "LIN0": 1.0}),
+        in_order=True,
+        changes={"SE0": "end", "PER0": "onset"},
+    ),
+    # The effect of a dose, the second feature, wears off; users differ in level and trend.
+    "habituation": Panel(
+        ({"CONST": 0.5, "LIN1": 2.0}, {"CONST": 0.3, "LIN0": 0.5, "LIN1": 2.0}),
+        dimension=2,
+        in_order=True,
+        changes={"LIN1": "habituation"},
+    ),
+    # A rhythm ends, and comes back; in half of the users there is a trend, too.
+    "relapse": Panel(
+        ({"CONST": 0.3, "PER0": 1.0}, {"LIN0": 1.0, "PER0": 1.0}),
+        in_order=True,
+        changes={"PER0": "relapse"},
+    ),
     # The noise has a shifted exponential distribution.
     "skewed": Panel(({"CONST": 0.5, "SE0": 0.5}, {"LIN0": 2.0}), skewness=2.0),
     # A linear mixed model: random intercepts and slopes, independent, around a common line.
@@ -125,11 +151,8 @@ def panel(
     batch : int
         Number of points per time step.
     noise_variance : float
-    study : {"trend", "outsiders", "surface", "unrelated", "onset", "skewed", "slopes", "growth"}
-        Distribution of the users' functions, in this order: users share a smooth curve; all except
-        every fourth share a smooth curve; users share a function of four features; they share
-        nothing; they have a periodic component that starts after a random time; they have noise of
-        skewness 2; they have random intercepts and slopes; they start alike and diverge.
+    study : str
+        Name of one of `PANELS`, the distribution of the users' functions.
     test_points : int
         Number m of points at which the true functions are stored: a grid for one feature, uniformly
         drawn for several.
@@ -138,8 +161,8 @@ def panel(
     -------
     Cohort
         Cohort with features ``"x0"``, ..., target ``"y"``, and a :class:`Truth` as ``truth``. The
-        compositions and hyperparameters are those of the individual functions; for "onset" the
-        hyperparameters include the time of the ``"onset"``.
+        compositions and hyperparameters are those of the individual functions, with those of
+        their changes (``"change"``, a time, and ``"half_life"``).
 
     Raises
     ------
@@ -155,7 +178,7 @@ def panel(
     kind, rng, n = PANELS[study], np.random.default_rng(seed), time_steps * batch
     x = rng.uniform(size=(users, n, kind.dimension))
     if kind.in_order:
-        x.sort(axis=1)
+        x[..., 0].sort(axis=1)
     grid = np.linspace(0, 1, test_points)[:, None]
     if kind.dimension > 1:
         grid = rng.uniform(size=(test_points, kind.dimension))
@@ -192,20 +215,30 @@ def panel(
     )
 
 
-def rise(x: np.ndarray, onset: float) -> np.ndarray:
-    """Return the factor of a periodic component at its inputs: 0 before the onset, later 1.
+def size(change: Change, x: np.ndarray, values: Mapping[str, float]) -> np.ndarray:
+    """Return the factor of a component at times.
 
     Parameters
     ----------
+    change : {"onset", "end", "relapse", "habituation"}
+        The component sets in at the time of the change; it ends then; it ends, and sets in again
+        `ABSENCE` later; or its size halves again and again.
     x : ndarray, shape (n,)
-    onset : float
-        Input from which the factor increases linearly.
+        Times.
+    values : mapping
+        ``"change"``, the time from which the factor changes linearly, or ``"half_life"``.
 
     Returns
     -------
     ndarray, shape (n,)
     """
-    return np.clip((x - onset) / RISE, 0.0, 1.0)
+    if change == "habituation":
+        return 0.5 ** (x / values["half_life"])
+    after = np.clip((x - values["change"]) / RISE, 0.0, 1.0)
+    if change == "onset":
+        return after
+    back = np.clip((x - values["change"] - ABSENCE) / RISE, 0.0, 1.0)
+    return 1 - after + (back if change == "relapse" else 0.0)
 
 
 def _shared(kind: Panel, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -244,7 +277,12 @@ def hyperparameters(
 
 def _values(kind: Panel, terms: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
     drawn = hyperparameters(terms, kind.spread, rng)
-    return drawn | ({"onset": rng.uniform(EARLIEST, LATEST)} if kind.onset else {})
+    changes = {change for term, change in kind.changes.items() if term in terms}
+    if changes - {"habituation"}:
+        drawn["change"] = rng.uniform(EARLIEST, LATEST)
+    if "habituation" in changes:
+        drawn["half_life"] = rng.uniform(*HALF_LIVES)
+    return drawn
 
 
 def _function(
@@ -255,10 +293,11 @@ def _function(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Draw a user's individual function at inputs (n, D)."""
-    steady = " + ".join(term for term in terms if term != kind.onset)
-    f = draw_function(steady, values, x, rng)
-    if kind.onset:
-        f = f + rise(x[:, 0], values["onset"]) * draw_function(kind.onset, values, x, rng)
+    steady = " + ".join(term for term in terms if term not in kind.changes)
+    f = draw_function(steady, values, x, rng) if steady else np.zeros(len(x))
+    for term, change in kind.changes.items():
+        if term in terms:
+            f = f + size(change, x[:, 0], values) * draw_function(term, values, x, rng)
     return f
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.kem.panel import EARLIEST, LATEST, PANELS, hyperparameters, noise, panel, rise
+from experiments.kem.panel import EARLIEST, LATEST, PANELS, hyperparameters, noise, panel, size
 from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Composition
@@ -12,15 +12,14 @@ from kem_pymc.kernels.composition import Candidate, Composition
 each_study = pytest.mark.parametrize("study", PANELS)
 
 
-def own_covariance(truth, user):
-    """The covariance (m, m) of a user's own function, with what sets in later by its size."""
+def own_covariance(study, truth, user):
+    """The covariance (m, m) of a user's own function, with what changes by its size."""
     x, values = truth.x_test, truth.hyperparameters[user]
     total = np.zeros((len(x), len(x)))
     for term in truth.compositions[user].split(" + "):
-        size = np.ones(len(x))
-        if term == "PER0" and "onset" in values:
-            size = np.clip((x[:, 0] - values["onset"]) / 0.1, 0, 1)
-        total += np.outer(size, size) * covariance(term, values, x, x)
+        change = PANELS[study].changes.get(term)
+        sizes = np.ones(len(x)) if change is None else size(change, x[:, 0], values)
+        total += np.outer(sizes, sizes) * covariance(term, values, x, x)
     return total
 
 
@@ -37,9 +36,9 @@ def test_users_own_functions_have_their_covariance(study):
     own = truth.f_test - follows[:, None] * truth.shared_test
     pairs = np.triu_indices(4)
     products = (own[:, :, None] * own[:, None, :])[:, *pairs]
-    expected = np.array([own_covariance(truth, u)[pairs] for u in range(len(own))])
+    expected = np.array([own_covariance(study, truth, u)[pairs] for u in range(len(own))])
     # Differences in units of their own sd, or users with large values would hide the others.
-    variances = np.array([np.diag(own_covariance(truth, u)) for u in range(len(own))])
+    variances = np.array([np.diag(own_covariance(study, truth, u)) for u in range(len(own))])
     sd = np.sqrt(variances[:, pairs[0]] * variances[:, pairs[1]] + expected**2 + 1e-12)
     z = ((products - expected) / sd).sum(axis=0) / np.sqrt(len(own))
     assert (np.abs(z) < 4.5).all()
@@ -83,13 +82,26 @@ def test_rhythms_set_in():
     truth = panel(40, 1, seed=5, study="onset", test_points=200).truth
     x = truth.x_test[:, 0]
     for values, f in zip(truth.hyperparameters, truth.f_test, strict=True):
-        assert EARLIEST <= values["onset"] <= LATEST
-        before = x <= values["onset"]
+        assert EARLIEST <= values["change"] <= LATEST
+        before = x <= values["change"]
         line = np.polyfit(x[before], f[before], 1)
         np.testing.assert_allclose(np.polyval(line, x[before]), f[before], atol=1e-5)
         after = f[~before] - np.polyval(line, x[~before])
         assert np.abs(after).max() > 1e-2
-    np.testing.assert_allclose(rise(np.array([0.2, 0.4, 0.45, 0.7]), 0.4), [0, 0, 0.5, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "sizes"),
+    [
+        ("onset", [0, 0, 0.5, 1, 1, 1]),
+        ("end", [1, 1, 0.5, 0, 0, 0]),
+        ("relapse", [1, 1, 0.5, 0, 0.5, 1]),
+        ("habituation", [0.5, 0.25, 2**-2.25, 2**-3, 2**-3.5, 2**-4]),
+    ],
+)
+def test_sizes_change_as_they_are_named(change, sizes):
+    x = np.array([0.2, 0.4, 0.45, 0.6, 0.7, 0.8])
+    np.testing.assert_allclose(size(change, x, {"change": 0.4, "half_life": 0.2}), sizes)
 
 
 @each_study
@@ -129,7 +141,8 @@ def test_inputs_fill_the_unit_range_and_arrive_in_order_where_they_are_times(stu
     assert x.shape == (200, 6, PANELS[study].dimension)
     for d in range(x.shape[2]):
         assert stats.kstest(x[..., d].ravel(), stats.uniform().cdf).pvalue > 0.001
-    assert (np.diff(x, axis=1) > 0).all() == PANELS[study].in_order
+    assert (np.diff(x[..., 0], axis=1) > 0).all() == PANELS[study].in_order
+    assert not (np.diff(x[..., 1:], axis=1) > 0).all() or x.shape[2] == 1
     assert cohort.features == tuple(f"x{d}" for d in range(x.shape[2]))
 
 
@@ -139,7 +152,7 @@ def test_truth_is_named_as_kernels_are(study):
     for composition, values in zip(truth.compositions, truth.hyperparameters, strict=True):
         parsed = Composition.parse(composition)
         assert str(parsed) == composition
-        assert set(values) - {"onset"} == {h.name for h in parsed.hyperparameters}
+        assert set(values) - {"change", "half_life"} == {h.name for h in parsed.hyperparameters}
     kinds = [" + ".join(own) for own in PANELS[study].individual]
     own = [kinds[u % len(kinds)] for u in range(12)]
     if study == "outsiders":
