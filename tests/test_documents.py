@@ -17,7 +17,7 @@ from kem_pymc.lifelong.training import training
 from tests.cli.test_main import commands as all_commands
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
 COMMANDS: dict[str, Any] = all_commands()
@@ -47,6 +47,24 @@ def commands() -> list[str]:
         for text in re.findall(r"`(kem [^`\n]+)`", re.sub(r"```.*?```", "", document, flags=re.S))
     ]
     return sorted({*shown, *inline})
+
+
+def anchors(document: str) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", TEXTS[document], flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", TEXTS)
+def test_links_lead_somewhere(document):
+    """Files and headings to which the documents link exist."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", TEXTS[document]):
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        to = ((ROOT / document).parent / file).resolve() if file else ROOT / document
+        assert to.exists(), link
+        assert not anchor or anchor in anchors(to.relative_to(ROOT).as_posix()), link
 
 
 def with_python() -> list[str]:
