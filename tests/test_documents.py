@@ -188,13 +188,6 @@ def test_paths_of_commands_exist(line: str) -> None:
             assert (ROOT / word).exists()
 
 
-@pytest.mark.parametrize("document", TEXTS)
-def test_links_lead_somewhere(document: str) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", TEXTS[document]):
-        if "://" not in target:
-            assert (ROOT / document).parent.joinpath(target).exists(), target
-
-
 MOVES = ROOT / "kem_pymc" / "sampler" / "moves"
 
 
