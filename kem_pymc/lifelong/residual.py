@@ -20,6 +20,10 @@ from kem_pymc.lifelong.tasks import Normalisation, Task
 #: Prior variance of the constants, in units of normalised values.
 OFFSET = 0.3
 
+#: Smallest standard deviation of residuals, in units of normalised values: few tasks say little
+#: about how different the next one is, and where it is thought to be like them its search is local.
+LEAST_RESIDUAL = 0.3
+
 #: Largest number of evaluations of earlier tasks that are learned from.
 MOST = 150
 
@@ -161,6 +165,7 @@ class ResidualGP:
         x = np.concatenate([before.x, placed(task.rows, place)])
         every = np.append(before.y, y)
         found = fitted_together(x[:, :-1], every, x[:, -1], OFFSET, rng, before.coordinates)
+        found[-1] = max(abs(found[-1]), LEAST_RESIDUAL)
         return TaskModel(Posterior.of(ResidualProcess(*kernels(found)), x, every), place)
 
     def y(self, tasks: Sequence[Task]) -> np.ndarray:

@@ -76,7 +76,8 @@ class StudySampler(BaseSampler):
         Number of points with which a study begins, unless others are enqueued.
     warm_start : bool
         Whether a study begins with the best points of earlier studies, those of the last one first.
-        Without them, and once they were tried, first points are random.
+        Once they were tried, and without them, first points are random, or the model's if it has a
+        prior mean that earlier studies taught (`prior_mean`).
 
     Raises
     ------
@@ -115,21 +116,23 @@ class StudySampler(BaseSampler):
         """Return the values (n,) of the last task as its model has them."""
         return tasks[-1].y
 
-    def startup(
-        self, tasks: Sequence[Task], space: Space, seen: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray | None:
+    @property
+    def prior_mean(self) -> bool:
+        """Whether earlier tasks teach the model where good points are, before there are values."""
+        return False
+
+    def _next_leader(self, tasks: Sequence[Task], seen: np.ndarray) -> np.ndarray | None:
         """Return a point (D,) with which the last task begins; None if all were seen.
 
         It is where the model of an earlier task expects the best of the points tried there, the
-        last task first; a random one if there is no further task.
+        last task first.
         """
-        if self.warm_start:
-            tried = {row.tobytes() for row in seen}
-            for count in range(len(tasks) - 1, 0, -1):
-                row = self._leader(tasks[:count])
-                if row.tobytes() not in tried:
-                    return row
-        return new_point(space, seen, rng)
+        tried = {row.tobytes() for row in seen}
+        for count in range(len(tasks) - 1, 0, -1):
+            row = self._leader(tasks[:count])
+            if row.tobytes() not in tried:
+                return row
+        return None
 
     def _leader(self, tasks: Sequence[Task]) -> np.ndarray:
         """Return the point (D,) of the last of some tasks that its model expects to be the best.
@@ -371,7 +374,11 @@ class StudySampler(BaseSampler):
         if repeat and len({row.tobytes() for row in seen}) >= space.count:
             excluded = seen[:0]
         if len(seen) < self.n_startup_trials:
-            return self.startup(tasks, space, excluded, rng)
+            leader = self._next_leader(tasks, excluded) if self.warm_start else None
+            if leader is not None:
+                return leader
+            if not (self.warm_start and self.prior_mean and len(tasks) > 1):
+                return new_point(space, excluded, rng)
         model = self._model(tasks, rng)
         if model is None:  # nothing is better than chance
             return new_point(space, excluded, rng)
@@ -437,6 +444,11 @@ class LifelongSampler(StudySampler):
             self.model = ResidualGP(seed=self.seed)
         else:
             self.model = LBO(alpha=float(alpha), max_networks=max_networks, seed=self.seed)
+
+    @property
+    def prior_mean(self) -> bool:
+        """Whether the model has a prior mean that earlier tasks teach; see :class:`StudySampler`."""
+        return isinstance(self.model, ResidualGP)
 
     def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model:
         """Learn from the tasks; see :class:`StudySampler`."""

@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import LifelongSampler, matern, residual
 from kem_pymc.lifelong.matern import Kernel
+from kem_pymc.lifelong.maximise import maximise
 from kem_pymc.lifelong.residual import OFFSET, ResidualGP, ResidualProcess, TaskModel, placed
 from kem_pymc.lifelong.tasks import Task, normalised
 
@@ -182,3 +183,29 @@ def test_the_expected_value_is_in_the_units_of_the_function():
     point, value = sampler.best(study)
     exact = 3.0 + 4 * (point["x"] - 0.4) ** 2
     assert abs(value - exact) < 0.5 * abs(study.best_value - exact)
+
+
+def test_the_model_goes_on_after_the_best_points_of_earlier_studies(monkeypatch):
+    """Not chance: from where no leader is left, every point has the largest improvement.
+
+    Of functions that are all the same the residual is still .3 wide.
+    """
+    sampler = LifelongSampler(seed=0)
+    space = {name: optuna.distributions.FloatDistribution(0, 1) for name in "xz"}
+    proposed = []
+    monkeypatch.setattr(
+        "kem_pymc.lifelong.sampler.maximise",
+        lambda *given: proposed.append(maximise(*given)) or proposed[-1],
+    )
+    for count in (12, 12, 6):
+        study = optuna.create_study(sampler=sampler)
+        for _ in range(count):
+            trial = study.ask(space)
+            x, z = trial.params["x"], trial.params["z"]
+            study.tell(trial, (x - 0.3) ** 2 + (z - 0.6) ** 2)
+    points = [list(trial.params.values()) for trial in study.trials]
+    assert points[2:] == [row.tolist() for row in proposed[-4:]]
+    assert len(proposed) == 7 + 10 + 4  # after 5 random points; a leader and chance; two leaders
+    tasks = [sampler._task(one, sampler._search_space([one])) for one in sampler._studies.values()]
+    model = sampler.fit(tasks, np.random.default_rng(0))
+    assert model.posterior.process.residual.variance == pytest.approx(0.3**2)
