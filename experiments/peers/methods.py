@@ -11,6 +11,7 @@ from experiments.peers.joint import Fitted, JointSelector
 from experiments.results import code
 from kem_pymc.comparison.methods import Method, Training
 from kem_pymc.comparison.stored import digest
+from kem_pymc.errors import InputError
 from kem_pymc.selection.selector import Selector
 
 
@@ -57,5 +58,16 @@ class Peer(Method):
         return super().training_key() | {"peer": self.name, "code": version}
 
     def selector(self, training: Training) -> Selector:
-        """Fit the peer to pilot users."""
-        return PEERS[self.name](Pilots.of(training.pilot), training.seed)
+        """Fit the peer to pilot users.
+
+        Raises
+        ------
+        InputError
+            If a library of the peer isn't installed.
+        """
+        try:
+            return PEERS[self.name](Pilots.of(training.pilot), training.seed)
+        except ImportError as error:
+            raise InputError(
+                f"{self.name} needs {error.name}, which isn't installed. Use uv run --extra peers."
+            ) from error

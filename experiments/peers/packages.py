@@ -65,8 +65,7 @@ def two_level_gp(pilots: Pilots, seed: int) -> Fitted:
             model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
         )
         # A line search may try values at which a matrix can't be factorised; then restart.
-        with _exact(), suppress(NotPSDError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what is added to diagonals
+        with _exact(), suppress(NotPSDError):
             search.step(loss)
             break
         model.load_state_dict(best["values"])
@@ -89,6 +88,8 @@ def _exact():
     stack = ExitStack()
     stack.enter_context(settings.fast_computations(False, False, False))
     stack.enter_context(settings.lazily_evaluate_kernels(False))
+    stack.enter_context(warnings.catch_warnings())
+    warnings.simplefilter("ignore")  # about what is added to diagonals
     return stack
 
 

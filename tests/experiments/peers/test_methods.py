@@ -1,6 +1,7 @@
 """Peers as methods of comparisons: they run on a study, and their packages agree with ours."""
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ from experiments.kem.trials import KEMEvidence, KEMTask
 from experiments.peers import boosted, packages
 from experiments.peers.methods import PEERS
 from kem_pymc._system.executors import Serial
-from kem_pymc.comparison.methods import Sampling
+from kem_pymc.comparison.methods import Sampling, Training
 from kem_pymc.comparison.stored import run_tasks
 from kem_pymc.comparison.study import Study
 from kem_pymc.comparison.task import Scale, tasks_of
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import paper
 from tests.experiments.peers.conftest import users_at
 
 
@@ -42,6 +47,13 @@ def test_every_peer_is_a_method_with_results_of_its_own():
     assert len({repr(METHODS[name].training_key()) for name in PEERS}) == len(PEERS)
 
 
+def test_a_missing_library_is_named(cohort, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gpboost", None)
+    training = Training(cohort, CandidatePool(["LIN0"]), paper(), Scaling.unit(cohort), None, {})
+    with pytest.raises(InputError, match=r"GPBoost needs gpboost, .* --extra peers"):
+        METHODS["GPBoost"].selector(training)
+
+
 def test_the_page_has_scores_and_costs(output):
     """Every method has the same users; kernels change in none but KEM; states are a user's own."""
     table = output.tables["Scores and costs"].loc["Lines"]
@@ -60,6 +72,7 @@ def test_the_page_has_scores_and_costs(output):
 
 @needs("sklearn", "gpytorch")
 @pytest.mark.integration
+@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning")  # of GPyTorch's imports
 @pytest.mark.parametrize("fit", [packages.pooled_gp, packages.two_level_gp])
 def test_gps_of_packages_are_joint_distributions(fit, pilots):
     """Noise is included, and rows of a user depend on each other."""
@@ -73,7 +86,9 @@ def test_gps_of_packages_are_joint_distributions(fit, pilots):
 @pytest.mark.integration
 def test_boosted_trees_have_levels_and_slopes(pilots, monkeypatch):
     """Rows of a user depend on each other by their times; noise comes on top of it."""
-    monkeypatch.setattr(boosted, "TRIED", 1)
+    one = {"learning_rate": [0.1], "min_data_in_leaf": [5], "max_depth": [3]}
+    monkeypatch.setattr(boosted, "GRID", one)
+    monkeypatch.setattr(boosted, "TRIED", None)
     mean, covariance = boosted.boosted_trees(pilots, 0)(pilots.x[:6])
     times = pilots.x[:6, 0]
     assert np.corrcoef(mean, times)[0, 1] > 0.5
