@@ -14,7 +14,8 @@
 args <- commandArgs(trailingOnly = TRUE)
 suppressMessages({library(jsonlite); library(args[1], character.only = TRUE)})
 LAST <- 50   # fits that are kept
-requests <- file("stdin", "r"); pilots <- NULL; features <- character(); fits <- list(); made <- 0
+LARGEST <- 1e4   # smoothing parameter at which a fit begins: beyond it REML hardly changes
+requests <- file("stdin", "r"); pilots <- NULL; features <- character(); fits <- list(); made <- 0; first <- NULL
 
 answer <- function(value) { cat(toJSON(lapply(value, unname), digits = NA), "\n", sep = ""); flush(stdout()) }
 
@@ -43,13 +44,23 @@ formula_of <- function(rows) {
   reformulate(c(features, 's(user, bs = "re")', sprintf('s(user, %s, bs = "re")', features[1])), "y")
 }
 
+# By REML, from the smoothing parameters of pilot users alone: in a fraction of the time, with the same result where REML
+# has one optimum. mgcv warns of two smooths of x1.
+smooths <- function(rows) {
+  formula <- formula_of(rows)
+  terms <- function(formula) gsub("k = [0-9]+", "", paste(deparse(formula), collapse = ""))
+  begin <- if (!is.null(first) && terms(formula) == terms(first$formula)) list(sp = pmin(first$sp, LARGEST), scale = first$sig2)
+  suppressWarnings(tryCatch(gam(formula, data = rows, method = "REML", in.out = begin),
+                            error = function(e) gam(formula, data = rows, method = "REML")))
+}
+
 update_with <- function(rows) {
   rows$user <- "new"
   both <- rbind(transform(pilots, user = as.character(user)), rows[names(pilots)])
   both$user <- factor(both$user)
   cpu <- function() sum(proc.time()[1:2])
   began <- cpu()
-  fit <- suppressWarnings(gam(formula_of(both), data = both, method = "REML"))   # it warns of two smooths of x1
+  fit <- smooths(both)
   seconds <- cpu() - began
   for (part in c("Ve", "R", "F", "hat", "weights", "prior.weights", "residuals", "fitted.values", "linear.predictors",
                  "working.weights", "db.drho", "dw.drho", "y", "offset")) fit[[part]] <- NULL   # not for predictions
@@ -77,7 +88,7 @@ repeat {
     if (head[1] == "pilots") {
       features <- grep("^x", names(rows), value = TRUE)
       pilots <- rows; pilots$user <- factor(pilots$user)
-      if (args[1] == "lme4") estimates() else list(rows = nrow(pilots))
+      if (args[1] == "lme4") estimates() else { first <- smooths(pilots); list(rows = nrow(pilots)) }
     } else if (head[1] == "update") update_with(rows) else predicted(head[1], rows)
   }, error = function(e) list(error = conditionMessage(e))))
 }
