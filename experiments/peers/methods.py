@@ -55,7 +55,7 @@ class Peer(Method):
         Without it, results of other versions of a peer would be taken for those of this one.
         """
         version = digest([code(), r.SCRIPT.read_text("utf-8")])
-        return super().training_key() | {"peer": self.name, "code": version}
+        return super().training_key() | {"peer": self.name, "version": version}
 
     def selector(self, training: Training) -> Selector:
         """Fit the peer to pilot users.

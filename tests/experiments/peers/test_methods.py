@@ -9,7 +9,7 @@ import pytest
 from experiments.kem.figures import FIGURES
 from experiments.kem.methods import METHODS
 from experiments.kem.trials import KEMEvidence, KEMTask
-from experiments.peers import boosted, packages
+from experiments.peers import boosted, packages, r
 from experiments.peers.methods import PEERS
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.methods import Sampling, Training
@@ -45,6 +45,16 @@ def output(tmp_path_factory):
 def test_every_peer_is_a_method_with_results_of_its_own():
     assert [name for name in METHODS if name in PEERS] == list(PEERS)
     assert len({repr(METHODS[name].training_key()) for name in PEERS}) == len(PEERS)
+
+
+def test_results_of_another_version_are_others(cohort, tmp_path, monkeypatch):
+    """Catches a peer that is changed and whose stored results are taken for new ones."""
+    study = Study(name="lines", title="Lines", cohort=cohort, pool=("LIN0",))
+    (task,) = tasks_of(study, {"mgcv": METHODS["mgcv"]}, 1)
+    before, other = task.file(tmp_path), tmp_path / "mixed.R"
+    other.write_text("# another one")
+    monkeypatch.setattr(r, "SCRIPT", other)
+    assert task.file(tmp_path) != before
 
 
 def test_a_missing_library_is_named(cohort, monkeypatch):
