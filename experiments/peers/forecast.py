@@ -1,5 +1,6 @@
 """Predictions of methods without kernels, as selections: they are scored like those of KEM."""
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
@@ -173,14 +174,15 @@ class ForecastSelector:
         """
         if given:
             raise InputError(f"A peer can't use {', '.join(given)} of the targets. Leave it out.")
+        began = time.perf_counter()
         pool, considered = self._constant
         x, y = check_points(x, y, pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         earlier = previous if isinstance(previous, Forecast) else None
         predictor, elsewhere = self._update(x, y, earlier)
-        return Forecast(
-            considered, pool, self.scaling, x, y, 0.0, predictor=predictor, elsewhere=elsewhere
-        )
+        seconds = time.perf_counter() - began
+        found = considered, pool, self.scaling, x, y, seconds
+        return Forecast(*found, predictor=predictor, elsewhere=elsewhere)
 
     @cached_property
     def _constant(self) -> tuple[CandidatePool, tuple[ScoredKernel]]:

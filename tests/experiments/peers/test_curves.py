@@ -86,8 +86,8 @@ def test_lines_are_shrunk_towards_lines():
     lines = Visits.of(Pilots.of(users_at(range(8), 10, rng)))
     assert WEIGHTS[int(np.argmax(lines.score(WEIGHTS)))] >= 1.0
     root = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0.95, 0, 0.3, 0], [0, 0.95, 0, 0.3]])
-    values = [root @ rng.normal(size=4) for _ in range(30)]
-    crossed = Visits(np.linspace(0, 1, 4), [np.arange(4)] * 30, values)
+    values = [root @ rng.normal(size=4) for _ in range(20)]
+    crossed = Visits(np.linspace(0, 1, 4), [np.arange(4)] * 20, values)
     assert WEIGHTS[int(np.argmax(crossed.score(WEIGHTS)))] <= 0.1
 
 
