@@ -15,7 +15,7 @@ from kem_pymc.data.datasets import DataFileNotFoundError
 ONLOOKERS = (
     *("__main__.py", "papers.py"),
     *(f"{paper}/figures.py" for paper in ("kem", "search", "evocov", "lifelong", "bandits")),
-    *("kem/fig5.py", "evocov/published.py", "evocov/ranks.py"),
+    *("kem/fig5.py", "kem/summary.py", "evocov/published.py", "evocov/ranks.py"),
 )
 
 #: Runs the tasks whose results aren't stored, and returns all results.

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.kem import fig5, fig8
+from experiments.kem.summary import COSTS, peer_table, selection_table
 from experiments.kem.trials import KEMTask
 from experiments.results import unique
 from kem_pymc.comparison.methods import Method
@@ -197,6 +198,15 @@ def peers(evidence: Evidence) -> Output:
     return Output(tidy(table, SCORE), figure, tables, [UNITS, VERDICTS])
 
 
+def strongest(evidence: Evidence) -> Output:
+    """Return scores and costs of KEM and of peers, and the mean gains of KEM, with verdicts."""
+    output = peers(evidence)
+    del output.tables["Summary of selections"]
+    output.tables = {"Scores and costs": peer_table(evidence)} | output.tables
+    output.notes.append(COSTS)
+    return output
+
+
 def ranks(evidence: Evidence) -> Output:
     """Return means over all time steps by method and study, and mean ranks over studies.
 
@@ -262,36 +272,6 @@ def _grid_row(table: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def selection_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Return summaries of the selections and of their coverage, a row for each study and method.
-
-    Every user is counted once. A selection stays if its composition is that of the user's previous
-    time step; first selections aren't counted.
-    """
-    table = table.sort_values("time_step", kind="stable")
-    trajectories = table.groupby(["study", "trial", "method", "user"], sort=False)["composition"]
-    before = trajectories.shift()
-    table = table.assign(stays=(table["composition"] == before).where(before.notna()))
-    values = ["size", "dropped", "stays", "cover95"]
-    rows = {}
-    for (study, method), of_method in table.groupby(["study", "method"], sort=False):
-        of_users = of_method.groupby(["person", "time_step"])[values].mean().unstack("time_step")
-        steps = of_users.mean().unstack("time_step")
-        mean = {value: of_users[value].mean(axis="columns").mean() for value in values}
-        rows[evidence.title(str(study)), str(method)] = {
-            "users": len(of_users),
-            "size at the first time step": f"{steps.loc['size'].iloc[0]:.1f}",
-            "at the last": f"{steps.loc['size'].iloc[-1]:.1f}",
-            "features dropped a step": f"{mean['dropped']:.2f}",
-            "stay, per cent": f"{100 * mean['stays']:.0f}",
-            "in 95 % intervals, per cent": f"{100 * mean['cover95']:.0f}",
-            "at single time steps": f"{100 * steps.loc['cover95'].min():.0f} to "
-            f"{100 * steps.loc['cover95'].max():.0f}",
-            "milliseconds (median)": f"{1000 * of_method['seconds'].median():.0f}",
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["study", "method"])
-
-
 def _draw_gains(evidence: Evidence, rows: pd.DataFrame) -> Figure:
     """Return a figure of mean gains with intervals, one panel for each study."""
     studies = list(rows["study"].unique())
@@ -324,6 +304,7 @@ FIGURES: dict[str, Callable[[Evidence], Output]] = {
     "kem-calibration": calibration_page,
     "kem-types": likelihoods,
     "kem-peers": peers,
+    "kem-strongest": strongest,
     "kem-paper": peers,
     "kem-searches": peers,
     "kem-parts": ranks,

@@ -6,6 +6,7 @@ from typing import Any
 from experiments.kem.memoryless import MemorylessSelector
 from experiments.kem.search_selector import SearchSelector
 from experiments.lifelong.selector import LifelongSelector
+from experiments.peers.methods import PEERS, Peer
 from kem_pymc.comparison import methods as library
 from kem_pymc.comparison.methods import KEM, Method, Training, departing, register
 from kem_pymc.comparison.study import priors_of
@@ -134,6 +135,9 @@ class Lifelong(Method):
         return LifelongSelector.learn(
             training.pilot, training.pool, training.priors, **(options | self.options)
         )
+
+
+METHODS.update({name: Peer(name=name) for name in PEERS})
 
 
 def variant(

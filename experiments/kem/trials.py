@@ -99,7 +99,8 @@ class KEMSettings(NamedTuple):
     figures : dict of str to dict
         Names of `studies` and `methods`, and optionally `trials`, `folds`, and a `seed` that is
         added to that of the experiment, so that a figure from which options are chosen doesn't use
-        the same users as the figures that report results.
+        the same users as the figures that report results. `only` has the studies of methods that
+        can't be used on all.
     scales : dict of bool to Scale
         Without and with ``--quick``.
     """
@@ -126,13 +127,14 @@ class KEMSettings(NamedTuple):
         seed, folds = options.seed + figure.get("seed", 0), figure.get("folds")
         tasks: list[ComparisonTask] = []
         for key in figure["studies"]:
-            study = self.studies[key]
+            study, only = self.studies[key], figure.get("only", {})
+            own = {m: method for m, method in methods.items() if key in only.get(m, [key])}
             most = figure.get("trials", study.trials)
             most = min(most, options.trials or (scale.trials or most))
             if folds:  # a trial for each fold; a preview uses one draw of users
                 study = replace(study, folds=folds, target="next")
                 most = folds * (1 if options.quick else most)
-            tasks += tasks_of(study, methods, most, replace(scale, trials=None), seed)
+            tasks += tasks_of(study, own, most, replace(scale, trials=None), seed)
         tasks.sort(key=lambda task: task.trial)
         return [KEMTask(**vars(task), out=options.out) for task in tasks]
 

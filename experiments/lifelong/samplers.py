@@ -3,25 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from scipy.stats import gmean
 
+from experiments.lifelong.empirical import EmpiricalProcess, typical_kernel
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import networks
 from kem_pymc.lifelong.lbo import FIRST_LOG_PRECISIONS, LBO, NetworkProcess
-from kem_pymc.lifelong.matern import JITTER, Kernel, correlation, fitted
+from kem_pymc.lifelong.matern import JITTER, correlation, fitted
 from kem_pymc.lifelong.maximise import Model
 from kem_pymc.lifelong.residual import MOST, TaskModel
 from kem_pymc.lifelong.sampler import LifelongSampler, StudySampler
 from kem_pymc.lifelong.tasks import Normalisation, Task
 from kem_pymc.lifelong.training import LOG_PRECISIONS, Adam, log_likelihoods
-
-#: Iterations of expectation-maximisation, and how many tasks the base kernel counts for.
-ROUNDS, PSEUDO = 20, 4.0
 
 
 class RandomSampler(StudySampler):
@@ -98,90 +95,8 @@ class SingleTaskGP(MultiTaskGP):
     several = False
 
 
-@dataclass(frozen=True, eq=False)
-class EmpiricalProcess:
-    """A Gaussian process whose prior moments at some points are learned (Lin et al. 2026).
-
-    Elsewhere they follow from those by the base kernel k: with weights ``a(x) = K^-1 k(Z, x)`` the
-    mean is ``a(x)^T m``, and the covariance ``k(x, x') + a(x)^T (S - K) a(x')``.
-
-    Attributes
-    ----------
-    base : Kernel
-        With the noise.
-    points : ndarray, shape (m, D)
-        The points Z.
-    moments : tuple of ndarray, shapes (m,) and (m, m)
-        Mean m and covariance S of functions there.
-    """
-
-    base: Kernel
-    points: np.ndarray
-    moments: tuple[np.ndarray, np.ndarray]
-
-    @classmethod
-    def learn(cls, tasks: Sequence[tuple[np.ndarray, np.ndarray]], base: Kernel) -> Self:
-        """Return the process of points (n, D) and values (n,) of tasks.
-
-        Moments maximise the likelihood of all tasks with as many more tasks as `PSEUDO`, whose
-        covariance is that of the base kernel, by expectation-maximisation in closed form.
-        """
-        points = np.concatenate([rows for rows, _ in tasks])
-        ends = np.cumsum([len(y) for _, y in tasks])
-        places = np.split(np.arange(len(points)), ends[:-1])
-        prior = base.covariance(points, points) + JITTER * np.eye(len(points))
-        mean, covariance = np.zeros(len(points)), prior
-        for _ in range(ROUNDS):
-            means, spread = [], PSEUDO * prior
-            for own, (_, y) in zip(places, tasks, strict=True):  # the posterior of each task
-                noisy = covariance[np.ix_(own, own)] + base.noise * np.eye(len(own))
-                gain = np.linalg.solve(noisy, covariance[own]).T
-                means.append(mean + gain @ (y - mean[own]))
-                spread = spread + covariance - gain @ covariance[own]
-            mean = np.mean(means, axis=0)
-            away = np.array(means) - mean
-            covariance = (spread + away.T @ away) / (len(tasks) + PSEUDO)
-        return cls(base, points, (mean, covariance))
-
-    @property
-    def dimension(self) -> int:
-        """Number of columns."""
-        return self.points.shape[1]
-
-    @cached_property
-    def _prior(self) -> np.ndarray:
-        size = len(self.points)
-        return self.base.covariance(self.points, self.points) + JITTER * np.eye(size)
-
-    def _weights(self, x: np.ndarray) -> np.ndarray:
-        """Return the weights (m, n) of the points for new ones (n, D)."""
-        return np.linalg.solve(self._prior, self.base.covariance(self.points, x))
-
-    def mean(self, x: np.ndarray) -> np.ndarray:
-        """Return prior means (n,)."""
-        return self._weights(x).T @ self.moments[0]
-
-    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return prior covariances (n, m) of points (n, D) and (m, D)."""
-        more = self.moments[1] - self._prior
-        return self.base.covariance(x, z) + self._weights(x).T @ more @ self._weights(z)
-
-    def variance(self, x: np.ndarray) -> np.ndarray:
-        """Return prior variances (n,) at points (n, D)."""
-        weights = self._weights(x)
-        more = self.moments[1] - self._prior
-        return self.base.variance + np.einsum("mi,mk,ki->i", weights, more, weights)
-
-    def noise_at(self, x: np.ndarray) -> np.ndarray:
-        """Return noise variances (n,)."""
-        return np.full(len(x), self.base.noise + JITTER)
-
-
 class EmpiricalGP(SingleTaskGP):
-    """A Gaussian process with the prior mean and covariance of earlier tasks (Lin et al. 2026).
-
-    The base kernel has the geometric means of the hyperparameters of single tasks.
-    """
+    """A Gaussian process with the prior mean and covariance of earlier tasks (Lin et al. 2026)."""
 
     def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model:
         """Learn the prior; see :class:`StudySampler`."""
@@ -192,10 +107,7 @@ class EmpiricalGP(SingleTaskGP):
         worst = float(np.nanmax(np.concatenate([one.values for one in tasks])))
         normalised = Normalisation.learn(np.concatenate([one.filled(worst) for one in kept]))
         pairs = [(one.rows, normalised(one.filled(worst))) for one in kept]
-        fits = [fitted(rows, y, rng) for rows, y in pairs]
-        lengthscales, variances, noises = map(gmean, zip(*fits, strict=True))
-        base = Kernel(lengthscales, float(variances.item()), float(noises))
-        process = EmpiricalProcess.learn(pairs, base)
+        process = EmpiricalProcess.learn(pairs, typical_kernel(pairs, rng))
         return Posterior.of(process, task.rows, normalised(task.filled(worst)))
 
 

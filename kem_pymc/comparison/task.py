@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kem_pymc.comparison.costs import Metered
 from kem_pymc.comparison.methods import UNSHARED, Method, Sampling, Training, cached
 from kem_pymc.comparison.stored import code, digest
 from kem_pymc.comparison.study import Study
@@ -179,6 +180,8 @@ def scored(
     -------
     list of dict
         One row for every user and time step. Selections without data to score them have no scores.
+        ``cpu`` is the CPU time of the selection in seconds, ``kilobytes`` the size of the user's
+        state after the last time step (:class:`kem_pymc.comparison.costs.Metered`).
     """
     rows = []
     # A first selection is made so that compilation isn't part of the time that a selection takes.
@@ -186,9 +189,13 @@ def scored(
     selector.select(cohort.inputs[0][:first], cohort.targets[0][:first], **cohort.given(0, first))
     truth = getattr(cohort.truth, "compositions", None)
     for u, user in enumerate(cohort.users):
-        previous = None
-        for step, selection in enumerate(select_online_for_user(selector, points_of(cohort, u))):
+        previous, metered = None, Metered(selector)
+        selections = select_online_for_user(metered, points_of(cohort, u))
+        for step, selection in enumerate(selections):
             row = {"user": user, "time_step": step} | row_of(selection, previous)
+            row["cpu"] = metered.seconds[step]
+            if step == len(selections) - 1:
+                row["kilobytes"] = metered.kilobytes(selection)
             row["truth"] = truth[u] if truth else ""
             against = points_to_predict(cohort, u, step, target)
             if against is not None:

@@ -26,7 +26,7 @@ STUDY = Study(name="table", title="Table", cohort=make_cohort(((1, 2, 4),) * 6),
 
 def numbers(table):
     """All but times, which are never the same."""
-    return table.drop(columns=["seconds", "learning"])
+    return table.drop(columns=["seconds", "cpu", "learning"])
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,9 @@ def test_every_user_and_time_step_has_a_row(tasks, done):
     table = stored.read_results(tasks, done)
     counts = table.groupby(["method", "trial"]).size()
     assert (counts == 3 * 3).all()
+    assert (table["cpu"] > 0).all()
+    last = table["time_step"] == table["time_step"].max()
+    assert (table["kilobytes"] > 0).eq(last).all()
     assert len(counts) == 4 * 2
     assert (table["log_likelihood"].isna() == (table["time_step"] == 2)).all()
     users = table.groupby(["trial", "method"])["user"].unique().map(tuple)

@@ -37,6 +37,13 @@ class TestSettings:
         for figure in own.figures.values():
             assert set(figure["studies"]) <= set(own.studies)
             assert set(figure["methods"]) <= set(own.methods)
+            assert set(figure.get("only", {})) <= set(figure["methods"])
+
+    def test_methods_for_some_studies_run_on_no_others(self, tiny, tmp_path):
+        some = with_figure(tiny, "kem-peers", only={"Final": ["tiny"]})
+        tasks = some.tasks("kem-peers", Options(tmp_path))
+        found = {(task.study.name, name) for task in tasks for name in task.methods}
+        assert found == {("tiny", "KEM"), ("tiny", "Final"), ("batches", "KEM")}
 
     @pytest.mark.integration
     def test_users_can_be_dealt(self, tmp_path):

@@ -7,10 +7,10 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from scipy.stats import multivariate_normal
 
-from experiments.lifelong import samplers
+from experiments.lifelong import empirical
+from experiments.lifelong.empirical import EmpiricalProcess
 from experiments.lifelong.samplers import (
     ABLR,
-    EmpiricalProcess,
     SharedTraining,
     TaskProcess,
     sampler,
@@ -109,16 +109,16 @@ def test_moments_of_functions_are_learned_from_tasks(monkeypatch):
         mean, covariance = process.moments
         ratio = np.linalg.solve(covariance, process._prior)
         height = np.linalg.slogdet(covariance)[1] + np.trace(ratio)
-        height *= -0.5 * samplers.PSEUDO
-        for t, (_, y) in enumerate(tasks):
-            own = slice(3 * t, 3 * t + 3)
-            noisy = covariance[own, own] + 0.01 * np.eye(3)
+        height *= -0.5 * empirical.PSEUDO
+        for rows, y in tasks:
+            own = np.searchsorted(process.points[:, 0], rows[:, 0])
+            noisy = covariance[np.ix_(own, own)] + 0.01 * np.eye(3)
             height += multivariate_normal(mean[own], noisy).logpdf(y)
         return height
 
     heights = []
     for count in (1, 2, 5, 20):
-        monkeypatch.setattr(samplers, "ROUNDS", count)
+        monkeypatch.setattr(empirical, "ROUNDS", count)
         heights.append(density(EmpiricalProcess.learn(tasks, base)))
     assert np.diff(heights).min() > 0
     points, new = np.linspace(0, 1, 4)[:, None], np.array([[0.37], [0.8]])

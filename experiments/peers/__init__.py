@@ -1,0 +1,1 @@
+"""The strongest peers for personalised online prediction, on the experiments' deals."""
