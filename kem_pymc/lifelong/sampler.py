@@ -447,7 +447,7 @@ class LifelongSampler(StudySampler):
 
     @property
     def prior_mean(self) -> bool:
-        """Whether the model has a prior mean that earlier tasks teach; see :class:`StudySampler`."""
+        """Whether the model has a learned prior mean; see :class:`StudySampler`."""
         return isinstance(self.model, ResidualGP)
 
     def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model:
