@@ -54,22 +54,24 @@ class Novelty:
 EVEN, ENDS = Novelty((1,), (0.5,)), Novelty((1,), (1.0,))
 
 
-def least_weight(scores: np.ndarray) -> int:
-    """Return the place of the smallest weight whose scores are as good as the best.
+def nearest_weight(scores: np.ndarray, last: int) -> int:
+    """Return the place of the weight that is nearest to the last one and as good as the best.
 
-    These are the weights whose mean score is at most one standard error below the largest one. The
+    As good are weights whose mean score is at most one standard error below the largest one. The
     standard error is that of the mean over users of the difference between the two, which is much
-    smaller than that of either mean. So kernels stay those of the last ones' followers, simple ones
-    at first, where predictions are no worse. (Breiman et al. 1984 prune trees by this rule.)
+    smaller than that of either mean. (Breiman et al. 1984 prune trees by this rule.)
 
     Parameters
     ----------
     scores : ndarray, shape (U, k)
         Score of each of at least two users with each weight, smallest weight first.
+    last : int
+        Place of the weight at fewer points.
     """
     behind = scores - scores[:, [np.argmax(scores.mean(axis=0))]]
     error = behind.std(axis=0, ddof=1) / np.sqrt(len(behind))
-    return int(np.argmax(behind.mean(axis=0) >= -error))
+    good = np.flatnonzero(behind.mean(axis=0) >= -error)
+    return int(good[np.argmin(np.abs(good - last))])
 
 
 class NextKernel(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from kem_pymc.evolutions.novelty import WEIGHTS, Novelty, least_weight, probability_of_novelty
+from kem_pymc.evolutions.novelty import WEIGHTS, Novelty, nearest_weight, probability_of_novelty
 from kem_pymc.gp.prediction import Prediction, averaged
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scorer import normalised
@@ -105,17 +105,19 @@ class Origins(NamedTuple):
 
 
 def learned_novelty(steps: list[Origins]) -> Novelty:
-    """Return the weight of final kernels at each time step's number of points.
+    """Return the weight of final kernels at each time step's number of points, the users' median.
 
-    That is the median over users. Time steps that fewer than two users have are left out.
+    At first it is the smallest one that predicts as well as the best, and changes where another one
+    predicts better (:func:`kem_pymc.evolutions.novelty.nearest_weight`). So kernels are those that
+    followed the last one, simple ones at first, unless predictions are worse. Time steps that fewer
+    than two users have are left out.
     """
-    points: list[int] = []
-    weights: list[float] = []
+    places: dict[int, int] = {}
+    last = 0
     for step in sorted({one.step for one in steps}):
         every = [one for one in steps if one.step == step]
-        number = int(np.median([one.points for one in every]))
-        if len(every) > 1 and number > max(points, default=0):
-            points.append(number)
-            best = least_weight(np.array([one.scores() for one in every]))
-            weights.append(float(WEIGHTS[best]))
-    return Novelty(tuple(points), tuple(weights))
+        points = int(np.median([one.points for one in every]))
+        if len(every) > 1 and points > max(places, default=0):
+            last = nearest_weight(np.array([one.scores() for one in every]), last)
+            places[points] = last
+    return Novelty(tuple(places), tuple(WEIGHTS[[*places.values()]].tolist()))

@@ -48,8 +48,8 @@ def calibrate(
     the next time step's targets are predicted. What is kept with the evolutions is
 
     - how much weight final kernels have against those that followed the last one, at each number of
-      points (:attr:`kem_pymc.Evolutions.novelty`): the least weight with which these predictions
-      are as good as with the best one (:func:`kem_pymc.evolutions.novelty.least_weight`);
+      points (:attr:`kem_pymc.Evolutions.novelty`): none, unless predictions are worse with it
+      (:func:`kem_pymc.selection.origins.learned_novelty`);
     - how far intervals have to reach, with these weights, to cover the targets
       (:mod:`kem_pymc.gp.calibration` says what is guaranteed), for
       ``selection.predict(x, calibrated=True)`` of new users. Intervals of targets that are 0 or 1

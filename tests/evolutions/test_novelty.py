@@ -9,7 +9,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.novelty import Novelty, least_weight, next_kernel
+from kem_pymc.evolutions.novelty import Novelty, nearest_weight, next_kernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.kem import KEMSelector
@@ -73,13 +73,16 @@ def test_a_weight_holds_from_its_number_of_points_on():
     assert [novelty.at(n) for n in (1, 2, 4, 5, 8, 9, 100)] == [1, 1, 1, 0.3, 0.3, 0, 0]
 
 
-def test_the_smallest_weight_whose_scores_are_as_good_as_the_best():
+def test_the_weight_changes_where_another_one_is_better():
     """Closed form: the mean of four differences is .1, their standard error .05."""
-    differences = 0.1 + 0.1 * np.array([-1, -1, 1, 1]) * np.sqrt(3) / 2
+    gains = 0.1 + 0.1 * np.array([-1, -1, 1, 1]) * np.sqrt(3) / 2
     users = np.array([3.0, -2.0, 0.0, 7.0])  # in whose predictability users differ more
-    assert least_weight(np.array([users, users + differences]).T) == 1
-    assert least_weight(np.array([users, users + differences - 0.06]).T) == 0
-    assert least_weight(np.array([users + differences, users]).T) == 0
+    for last in (0, 1):
+        assert nearest_weight(np.array([users, users + gains]).T, last) == 1
+        assert nearest_weight(np.array([users + gains, users]).T, last) == 0
+        assert nearest_weight(np.array([users, users + gains - 0.06]).T, last) == last
+    third = np.array([users, users + gains - 0.001, users + gains]).T
+    assert [nearest_weight(third, last) for last in (0, 1, 2)] == [2, 2, 2]
 
 
 def test_power_of_the_choice():
@@ -93,7 +96,7 @@ def test_power_of_the_choice():
     chosen = {}
     for gain in (0.0, 0.1):
         scores = users + np.stack([np.zeros_like(noise), noise + gain], axis=2)
-        chosen[gain] = np.mean([least_weight(study) for study in scores])
+        chosen[gain] = np.mean([nearest_weight(study, 0) for study in scores])
     assert chosen[0.1] > 0.97
     assert chosen[0.0] == pytest.approx(1 / 6, abs=0.03)
 
