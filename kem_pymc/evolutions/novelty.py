@@ -54,8 +54,8 @@ class Novelty:
 EVEN, ENDS = Novelty((1,), (0.5,)), Novelty((1,), (1.0,))
 
 
-def nearest_weight(scores: np.ndarray, last: int) -> int:
-    """Return the place of the weight that is nearest to the last one and as good as the best.
+def largest_weight(scores: np.ndarray) -> int:
+    """Return the place of the largest weight that is as good as the best.
 
     As good are weights whose mean score is at most one standard error below the largest one. The
     standard error is that of the mean over users of the difference between the two, which is much
@@ -65,13 +65,10 @@ def nearest_weight(scores: np.ndarray, last: int) -> int:
     ----------
     scores : ndarray, shape (U, k)
         Score of each of at least two users with each weight, smallest weight first.
-    last : int
-        Place of the weight at fewer points.
     """
     behind = scores - scores[:, [np.argmax(scores.mean(axis=0))]]
     error = behind.std(axis=0, ddof=1) / np.sqrt(len(behind))
-    good = np.flatnonzero(behind.mean(axis=0) >= -error)
-    return int(good[np.argmin(np.abs(good - last))])
+    return int(np.flatnonzero(behind.mean(axis=0) >= -error)[-1])
 
 
 class NextKernel(NamedTuple):

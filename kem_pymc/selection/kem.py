@@ -99,8 +99,7 @@ class KEMSelector(PoolSelector):
     If the pilot users' final compositions were learned (:attr:`kem_pymc.Evolutions.final`), the
     next composition is one of these with the weight that :func:`kem_pymc.calibrate` learns for the
     number of points (:attr:`kem_pymc.Evolutions.novelty`), and otherwise one that followed the last
-    one in the pilot study. Without that it is one of the final compositions, which predict better
-    than the simple ones of few data unless pilot users say otherwise.
+    one in the pilot study. Unless weights were learned, it is one of the final compositions.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from kem_pymc.evolutions.novelty import WEIGHTS, Novelty, nearest_weight, probability_of_novelty
+from kem_pymc.evolutions.novelty import WEIGHTS, Novelty, largest_weight, probability_of_novelty
 from kem_pymc.gp.prediction import Prediction, averaged
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scorer import normalised
@@ -107,17 +107,16 @@ class Origins(NamedTuple):
 def learned_novelty(steps: list[Origins]) -> Novelty:
     """Return the weight of final kernels at each time step's number of points, the users' median.
 
-    At first it is the smallest one that predicts as well as the best, and changes where another one
-    predicts better (:func:`kem_pymc.evolutions.novelty.nearest_weight`). So kernels are those that
-    followed the last one, simple ones at first, unless predictions are worse. Time steps that fewer
-    than two users have are left out.
+    It is the largest one that predicts as well as the best
+    (:func:`kem_pymc.evolutions.novelty.largest_weight`): kernels are final ones, unless users are
+    predicted better with those that followed the last one. Time steps that fewer than two users
+    have are left out.
     """
-    places: dict[int, int] = {}
-    last = 0
+    weights: dict[int, float] = {}
     for step in sorted({one.step for one in steps}):
         every = [one for one in steps if one.step == step]
         points = int(np.median([one.points for one in every]))
-        if len(every) > 1 and points > max(places, default=0):
-            last = nearest_weight(np.array([one.scores() for one in every]), last)
-            places[points] = last
-    return Novelty(tuple(places), tuple(WEIGHTS[[*places.values()]].tolist()))
+        if len(every) > 1 and points > max(weights, default=0):
+            best = largest_weight(np.array([one.scores() for one in every]))
+            weights[points] = float(WEIGHTS[best])
+    return Novelty(tuple(weights), tuple(weights.values()))

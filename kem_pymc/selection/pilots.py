@@ -48,7 +48,7 @@ def calibrate(
     the next time step's targets are predicted. What is kept with the evolutions is
 
     - how much weight final kernels have against those that followed the last one, at each number of
-      points (:attr:`kem_pymc.Evolutions.novelty`): none, unless predictions are worse with it
+      points (:attr:`kem_pymc.Evolutions.novelty`): all, unless predictions are better with less
       (:func:`kem_pymc.selection.origins.learned_novelty`);
     - how far intervals have to reach, with these weights, to cover the targets
       (:mod:`kem_pymc.gp.calibration` says what is guaranteed), for

@@ -9,7 +9,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.novelty import Novelty, nearest_weight, next_kernel
+from kem_pymc.evolutions.novelty import Novelty, largest_weight, next_kernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.kem import KEMSelector
@@ -73,30 +73,28 @@ def test_a_weight_holds_from_its_number_of_points_on():
     assert [novelty.at(n) for n in (1, 2, 4, 5, 8, 9, 100)] == [1, 1, 1, 0.3, 0.3, 0, 0]
 
 
-def test_the_weight_changes_where_another_one_is_better():
+def test_the_largest_weight_that_is_as_good_as_the_best():
     """Closed form: the mean of four differences is .1, their standard error .05."""
     gains = 0.1 + 0.1 * np.array([-1, -1, 1, 1]) * np.sqrt(3) / 2
     users = np.array([3.0, -2.0, 0.0, 7.0])  # in whose predictability users differ more
-    for last in (0, 1):
-        assert nearest_weight(np.array([users, users + gains]).T, last) == 1
-        assert nearest_weight(np.array([users + gains, users]).T, last) == 0
-        assert nearest_weight(np.array([users, users + gains - 0.06]).T, last) == last
-    third = np.array([users, users + gains - 0.001, users + gains]).T
-    assert [nearest_weight(third, last) for last in (0, 1, 2)] == [2, 2, 2]
+    assert largest_weight(np.array([users, users + gains]).T) == 1
+    assert largest_weight(np.array([users + gains, users]).T) == 0
+    assert largest_weight(np.array([users + gains - 0.06, users]).T) == 1
+    assert largest_weight(np.array([users, users + gains, users + gains - 0.001]).T) == 1
 
 
 def test_power_of_the_choice():
     """With 10 pilot users, a gain of one sd of the gains is missed in 2 % of studies.
 
-    One that isn't there is taken in 1 of 6, where the larger weight costs nothing on average. The
+    One that isn't there is taken in 1 of 6, where the smaller weight costs nothing on average. The
     standard error of either mean, in place of that of the difference, would miss nearly all gains.
     """
     rng = np.random.default_rng(0)
     users, noise = 3 * rng.normal(size=(2000, 10, 1)), 0.1 * rng.normal(size=(2000, 10))
     chosen = {}
     for gain in (0.0, 0.1):
-        scores = users + np.stack([np.zeros_like(noise), noise + gain], axis=2)
-        chosen[gain] = np.mean([nearest_weight(study, 0) for study in scores])
+        scores = users + np.stack([noise + gain, np.zeros_like(noise)], axis=2)
+        chosen[gain] = 1 - np.mean([largest_weight(study) for study in scores])
     assert chosen[0.1] > 0.97
     assert chosen[0.0] == pytest.approx(1 / 6, abs=0.03)
 

@@ -81,14 +81,9 @@ def test_scores_in_closed_form():
 
 
 def test_weights_at_each_number_of_points():
-    """Final kernels are better at first by .2 or so, then it doesn't matter, then they are worse.
-
-    A lone user isn't asked.
-    """
+    """Final kernels are worse at first, by .2 or so, later as good; a lone user isn't asked."""
     rng = np.random.default_rng(0)
-    first = by_hand(rng.normal(0.2, 0.1, 10), 0, 3)
+    first = by_hand(rng.normal(-0.2, 0.1, 10), 0, 3)
     same = by_hand(np.zeros(10), 1, 5)
-    worse = by_hand(rng.normal(-0.2, 0.1, 10), 2, 6)
-    found = learned_novelty([*first, *same, *worse, *by_hand([0.3], 3, 9)])
-    assert found == Novelty((3, 5, 6), (1.0, 1.0, 0.0))
-    assert learned_novelty(same) == Novelty((5,), (0.0,))
+    found = learned_novelty([*first, *same, *by_hand([-0.3], 2, 9)])
+    assert found == Novelty((3, 5), (0.0, 1.0))
