@@ -65,7 +65,7 @@ class KEMSelector(PoolSelector):
         :attr:`kem_pymc.Evolutions.typical_population`.
     minimum_probability : float
         Children with a smaller predictive probability aren't considered; if all are smaller, the
-        most probable one is. The current composition is always considered.
+        most probable one is. Without final compositions, the current one is always considered.
     max_candidates : int
         Maximum number of children that are considered, and of final compositions that aren't
         children: out of the 200 most probable ones, those with the largest product of probability
@@ -165,7 +165,8 @@ class KEMSelector(PoolSelector):
 
         At the first time step the children of WHITE (the empty composition) are considered,
         afterwards the children of the previous composition and that composition itself. If the
-        pilot users' final compositions were learned, they are considered too.
+        pilot users' final compositions were learned, these and the children are considered, by
+        their weights.
 
         Warns
         -----
