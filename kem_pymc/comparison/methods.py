@@ -4,6 +4,7 @@ To add a method, decorate a subclass of :class:`Method` with :func:`register`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics.convergence import scalar_r_hats
+from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
@@ -26,6 +28,7 @@ from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.pilots import calibrate
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.two_level import TwoLevelSelector
 
@@ -186,7 +189,10 @@ class KEM(Method):
         model = training.build(EvolutionModel, **self.model_options)
         final = training.sample(final_model_of(model), rng, "cut")
         posterior = training.sample(model, rng, self.training)
-        training.evolutions[self.training] = Evolutions.from_posterior(posterior, final=final)
+        learned = Evolutions.from_posterior(posterior, final=final)
+        with suppress(InputError):  # of studies with too few users for it
+            learned = calibrate(learned, posterior, final=final)
+        training.evolutions[self.training] = learned
 
     def selector(self, training: Training) -> Selector:
         """Return the selector; see :class:`kem_pymc.selection.kem.KEMSelector`."""

@@ -26,6 +26,7 @@ from kem_pymc.evolutions.from_posterior import (
     read_shared,
     study_settings,
 )
+from kem_pymc.evolutions.novelty import Novelty
 from kem_pymc.gp.calibration import Calibration, Outcome
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.kernels.composition import Composition
@@ -87,6 +88,9 @@ class Evolutions(Displayed):
     distribution : FeatureDistribution, optional
         Distribution of pilot users' features, over which predictions integrate where a feature
         other than the time is missing.
+    novelty : Novelty, optional
+        Weight of the pilot users' final compositions at each number of points, from
+        :func:`kem_pymc.calibrate`.
     calibration : Calibration, optional
         How far intervals have to reach, from :func:`kem_pymc.calibrate`.
     held_out : tuple of Outcome
@@ -116,6 +120,7 @@ class Evolutions(Displayed):
     unshared: "Evolutions | None" = None
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
     distribution: FeatureDistribution | None = None
+    novelty: Novelty | None = None
     calibration: Calibration | None = None
     held_out: tuple[Outcome, ...] = ()
 
@@ -468,6 +473,7 @@ class Evolutions(Displayed):
             **({} if self.distribution is None else {"distribution": self.distribution.to_dict()}),
             **({} if self.final is None else {"final": self.final.to_dict()}),
             **({} if self.unshared is None else {"unshared": self.unshared.to_dict()}),
+            **({} if self.novelty is None else {"novelty": self.novelty.to_dict()}),
             **({} if self.calibration is None else {"calibration": self.calibration.to_dict()}),
             **({"held_out": [one._asdict() for one in self.held_out]} if self.held_out else {}),
             "n_draws": self.n_draws,

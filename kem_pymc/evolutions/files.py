@@ -26,6 +26,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.novelty import Novelty
 from kem_pymc.gp.calibration import FURTHEST, LEVELS, Calibration, Outcome
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
@@ -228,6 +229,22 @@ class _Study(_Strict):
     versions: dict[Name, Text]
 
 
+class _Novelty(_Strict):
+    points: list[Annotated[int, Field(ge=1, le=MEMBERS)]]
+    weights: list[Share]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        increase = self.points == sorted(set(self.points)) and len(self.points) > 0
+        if not increase or len(self.points) != len(self.weights):
+            raise ValueError("has to contain a weight for each of its numbers of points, in order")
+        return self
+
+    def novelty(self) -> Novelty:
+        """Return the weights."""
+        return Novelty(tuple(self.points), tuple(self.weights))
+
+
 class _Calibration(_Strict):
     reaches: list[Annotated[int | float, Field(ge=0, le=FURTHEST)]]
     users: Annotated[int, Field(ge=1, le=MEMBERS)]
@@ -276,6 +293,7 @@ class EvolutionsFile(_Study):
     distribution: _FeatureDistribution | None = None
     final: "EvolutionsFile | None" = None
     unshared: "EvolutionsFile | None" = None
+    novelty: _Novelty | None = None
     calibration: _Calibration | None = None
     held_out: Annotated[list[_Outcome], Field(max_length=CLUSTERS)] = []
     n_draws: Annotated[int, Field(ge=1, le=DRAWS)]
@@ -364,6 +382,7 @@ class EvolutionsFile(_Study):
             ),
             "shared": None if self.shared is None else self.shared.process(pool.dimension),
             "distribution": distribution,
+            "novelty": None if self.novelty is None else self.novelty.novelty(),
             "calibration": None if self.calibration is None else self.calibration.calibration(),
             "held_out": tuple(Outcome(**one.model_dump()) for one in self.held_out),
             "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,

@@ -47,11 +47,11 @@ class FinalSelector(KEMSelector):
             )
         super().__init__(evolutions, *args, **options)
 
-    def _parent(self, previous: Previous) -> Composition:
+    def parent(self, previous: Previous) -> Composition:
         return Composition()
 
     def _proposals(
-        self, source: Evolutions, parent: Composition, previous: Previous
+        self, source: Evolutions, parent: Composition, previous: Previous, n_points: int
     ) -> list[Proposal]:
         return self._children(source, parent)
 

@@ -1,5 +1,6 @@
 """Online selection of kernels along the learned evolutions (paper, algorithm 1)."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from kem_pymc._system.options import check_whole, checked
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.novelty import next_kernel
+from kem_pymc.evolutions.novelty import EVEN, UNLEARNED, next_kernel
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY
 from kem_pymc.kernels.composition import Composition
@@ -31,9 +32,6 @@ COMPARED = 200
 #: Prior probability that a user doesn't follow the shared mean. Robust priors from earlier trials
 #: have weights of this size.
 DEPARTURE = 0.05
-
-#: Least probability that a user's next composition is one of the pilot users' final ones.
-NOVELTY = 0.8
 
 #: Spread of the coordinates of a composition if neither pilot users nor the previous selection
 #: provide values.
@@ -67,7 +65,7 @@ class KEMSelector(PoolSelector):
         :attr:`kem_pymc.Evolutions.typical_population`.
     minimum_probability : float
         Children with a smaller predictive probability aren't considered; if all are smaller, the
-        most probable one is. The current composition is always considered.
+        most probable one is. Without final compositions, the current one is always considered.
     max_candidates : int
         Maximum number of children that are considered, and of final compositions that aren't
         children: out of the 200 most probable ones, those with the largest product of probability
@@ -76,14 +74,6 @@ class KEMSelector(PoolSelector):
         Number of starting points from which the objective is maximised: those with the largest
         objective out of the pilot users' centre, at most 5 of their clusters, and the user's own
         last values.
-    novelty : float
-        Lower bound of the probability that a user's next composition is new, i.e. didn't follow the
-        last composition in the pilot study. New compositions are drawn from the pilot users' final
-        ones (:attr:`kem_pymc.Evolutions.final`); without these `novelty` has no effect. Smaller
-        values give simpler first kernels; larger values give selections more similar to those of
-        :class:`FinalSelector`. Zero is the probability in the model, which assumes that the pilot
-        users' early data are as informative of future data as their late data. The default was
-        chosen on simulated users.
     departure : float
         Prior probability that a user doesn't follow the mean function that pilot users share.
         Predictions are a mixture with the selection from evolutions without a shared mean
@@ -105,6 +95,11 @@ class KEMSelector(PoolSelector):
     Notes
     -----
     Nothing is random: the same data and evolutions give the same selection.
+
+    If the pilot users' final compositions were learned (:attr:`kem_pymc.Evolutions.final`), the
+    next composition is one of these with the weight that :func:`kem_pymc.calibrate` learns for the
+    number of points (:attr:`kem_pymc.Evolutions.novelty`), and otherwise one that followed the last
+    one in the pilot study. Unless weights were learned, that of final compositions is .8.
     """
 
     def __init__(
@@ -117,15 +112,10 @@ class KEMSelector(PoolSelector):
         minimum_probability: float = 0.0,
         max_candidates: int = 6,
         runs: int = 3,
-        novelty: float = NOVELTY,
         departure: float = DEPARTURE,
         average: int | None = None,
     ) -> None:
-        shares = {
-            "minimum_probability": minimum_probability,
-            "novelty": novelty,
-            "departure": departure,
-        }
+        shares = {"minimum_probability": minimum_probability, "departure": departure}
         for name, share in shares.items():
             if not (isinstance(share, Real) and 0 <= share <= 1):
                 raise InputError(f"{name}={share} isn't a probability. Give a number from 0 to 1.")
@@ -139,8 +129,10 @@ class KEMSelector(PoolSelector):
         self.criterion = criterion
         self.minimum_probability = minimum_probability
         self.max_candidates = max_candidates
-        self.novelty = novelty
         self.average = average
+        # Other criteria don't use probabilities: they compare all that is possible.
+        learned = evolutions.novelty or UNLEARNED
+        self.novelty = learned if criterion == "posterior" else EVEN
         stored = _stored(priors, evolutions) if fit == "map" else None
         floor = evolutions.noise_floor
         self.scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored)
@@ -173,7 +165,8 @@ class KEMSelector(PoolSelector):
 
         At the first time step the children of WHITE (the empty composition) are considered,
         afterwards the children of the previous composition and that composition itself. If the
-        pilot users' final compositions were learned, they are considered too.
+        pilot users' final compositions were learned, these and the children are considered, by
+        their weights.
 
         Warns
         -----
@@ -183,7 +176,7 @@ class KEMSelector(PoolSelector):
         """
         selection = super().select(x, y, previous, **given)
         selection = replace(selection, calibration=self.calibration)
-        parent = self._parent(previous)
+        parent = self.parent(previous)
         if self.evolutions.final is None and not self.evolutions.children(parent):
             message = (
                 f"No pilot user had {self.evolutions.label(parent)} one time step earlier, "
@@ -197,15 +190,15 @@ class KEMSelector(PoolSelector):
         return selection.with_unshared(self.unshared.select(x, y, **given), self.departure)
 
     def _consider(self, points: ScaledPoints, previous: Previous) -> Sequence[ScoredKernel]:
-        parent = self._parent(previous)
+        parent = self.parent(previous)
         rounds = []
         for source in self._sources(parent):
-            proposals = self._proposals(source, parent, previous)
+            proposals = self._proposals(source, parent, previous, len(points.y))
             plausible = self.scorer.shortlist(proposals, self.max_candidates, points)
             rounds.append(self.scorer.consider(plausible, parent, previous, points))
         return ranked(rounds)
 
-    def _parent(self, previous: Previous) -> Composition:
+    def parent(self, previous: Previous) -> Composition:
         """Return the composition whose children are considered."""
         composition = as_composition(previous, self.pool.dimension)
         self.pool.inclusion(composition)
@@ -221,10 +214,10 @@ class KEMSelector(PoolSelector):
         return [self.evolutions.single_draw(int(i)) for i in spaced]
 
     def _proposals(
-        self, source: Evolutions, parent: Composition, previous: Previous
+        self, source: Evolutions, parent: Composition, previous: Previous, n_points: int
     ) -> list[Proposal]:
         if source.final is not None:
-            return self._with_new(source, parent, previous)
+            return self._with_new(source, parent, previous, self.novelty.at(n_points))
         proposals = self._children(source, parent)
         if previous is not None or not proposals:
             kept = [c for c in source.children(parent) if c.composition == parent]
@@ -235,33 +228,50 @@ class KEMSelector(PoolSelector):
         return proposals
 
     def _with_new(
-        self, source: Evolutions, parent: Composition, previous: Previous
+        self, source: Evolutions, parent: Composition, previous: Previous, weight: float
     ) -> list[Proposal]:
-        """Return the children, the pilot users' final compositions, and the parent as proposals.
+        """Return the children of the parent, and the pilot users' final compositions, as proposals.
 
         Each composition is one proposal. If it is a final composition of pilot users, its typical
         values are those fitted to their complete data: values from few data, or from early data of
         users who change, contain little information on future data. The probabilities of all
-        compositions, including those that aren't considered, add up to one except for the mass that
-        the base distribution has on compositions other than the parent: see
+        compositions, including those that aren't considered, add up to one: see
         :func:`kem_pymc.evolutions.novelty.next_kernel`.
         """
         assert source.final is not None
-        followed, new, stay = next_kernel(source, parent, self.novelty)
+        followed, new = next_kernel(source, parent, weight)
         children = {c.composition: c for c in self._children(source, parent)}
         finals = {c.composition: c for c in self._children(source.final, Composition())}
         proposals = []
-        for composition in dict.fromkeys([*finals, *children, parent]):
+        for composition in dict.fromkeys([*finals, *children]):
             child, final = children.get(composition), finals.get(composition)
             status = "child" if child else "final"
+            if composition == parent:
+                status = "current"
             probability = followed * child.probability if child else 0.0
             probability += new * final.probability if final else 0.0
-            if composition == parent:
-                status, probability = "current", stay + probability
             known = final or child
-            summary = known.summary if known else self.typical(parent, previous)
-            proposals.append(Proposal(composition, status, probability, summary))
+            assert known is not None
+            proposals.append(Proposal(composition, status, probability, known.summary))
         return [proposal for proposal in proposals if proposal.probability > 0]
+
+    def with_weight(self, selection: Selection, previous: Previous, weight: float) -> Selection:
+        """Return a selection with another weight of the pilot users' final compositions.
+
+        The same compositions are considered, except for those that become impossible, with other
+        probabilities. It is the selection for users who follow the shared mean.
+        """
+        parent = self.parent(previous)
+        every = self._with_new(self.evolutions, parent, previous, weight)
+        probabilities = {proposal.composition: proposal.probability for proposal in every}
+        rows = []
+        for row in selection.considered:
+            probability = probabilities.get(row.composition, 0.0)
+            if probability > 0:
+                score = row.score + math.log(probability / row.probability)
+                row = replace(row, probability=probability, score=score, criterion=score)
+                rows.append(row)
+        return replace(selection, considered=ranked([rows]), unshared=None, departure=0.0)
 
     def _children(self, source: Evolutions, parent: Composition) -> list[Proposal]:
         children = source.children(parent)

@@ -353,7 +353,7 @@ class Selection(Displayed):
         -------
         Selection
         """
-        gain = unshared._log_evidence - self._log_evidence
+        gain = unshared.log_evidence - self.log_evidence
         return replace(
             self,
             unshared=unshared,
@@ -362,7 +362,7 @@ class Selection(Displayed):
         )
 
     @property
-    def _log_evidence(self) -> float:
+    def log_evidence(self) -> float:
         """Log of the summed exp(score) of all considered rows."""
         return float(logsumexp([row.score for row in self.considered]))
 

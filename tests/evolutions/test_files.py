@@ -13,6 +13,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.files import check_settings, content_hash, is_deep
+from kem_pymc.evolutions.novelty import Novelty
 from kem_pymc.gp.calibration import Calibration, Outcome
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -80,16 +81,18 @@ CONST = Composition.parse("CONST + LIN0")
             distribution=FeatureDistribution.learn(WITH_CATEGORY),
         ),
         evolutions(calibration=Calibration((0, 0.1 + 0.2, 1.5), 30)),
+        evolutions(novelty=Novelty((1, 4), (1.0, 0.1 + 0.2))),
         evolutions(held_out=(Outcome(3, 1, 5, 2, 4, 4, -12.3, 0.1 + 0.2, 4.0),) * 2),
     ],
-    ids=["alpha", "whole", "ARD", "levels", "distribution", "calibration", "held out"],
+    ids=["alpha", "whole", "ARD", "levels", "distribution", "calibration", "novelty", "held out"],
 )
 def test_what_is_special_is_read_as_it_was(tmp_path, learned):
     learned.save(tmp_path / "e.json")
     loaded = Evolutions.load(tmp_path / "e.json")
     assert loaded == learned
     fields = "clusters", "concentration", "levels", "pool", "settings", "priors", "calibration"
-    assert all(getattr(loaded, name) == getattr(learned, name) for name in (*fields, "held_out"))
+    fields += "novelty", "held_out"
+    assert all(getattr(loaded, name) == getattr(learned, name) for name in fields)
     assert {learned.label(c.child) for c in learned.clusters} == set(
         json.loads((tmp_path / "e.json").read_text())["coordinates"]
     )
@@ -142,6 +145,9 @@ def rehashed(**entries):
         (lambda d: d.pop("schema_version"), r"doesn't contain evolutions\. Give"),
         (lambda d: d.update(schema_version="1"), r"doesn't contain evolutions\. Give"),
         (rehashed(pool=["FOO0"]), r"'FOO0' is not a base kernel"),
+        (rehashed(novelty={"points": [4, 1], "weights": [1, 0]}), r"novelty.*a weight for each"),
+        (rehashed(novelty={"points": [], "weights": []}), r"novelty.*a weight for each"),
+        (rehashed(novelty={"points": [1], "weights": [1.5]}), r"novelty.*weights"),
         (rehashed(held_out=[{**KEPT, "within80": 1}]), r"held_out.*no more points in a narrower"),
         (rehashed(held_out=[{**KEPT, "probit": 5.0}]), r"held_out.*between the probit and"),
         (rehashed(pool=["SE0"]), r"not in the candidate pool\. Add"),

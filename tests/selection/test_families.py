@@ -170,7 +170,8 @@ def test_targets_that_are_0_or_1_are_not_calibrated(learned, monkeypatch):
     cohort = kem.Cohort((0, 1), (x, x), (y, y), (np.array([6, 12]),) * 2, ("x",), family=family)
     made = [selector.select(x[:6], y[:6]), None]
     monkeypatch.setattr(as_if_new, "read_cohort", lambda _: cohort)
-    monkeypatch.setattr(as_if_new, "as_if_new", lambda *_: [(0, made), (1, made)])
+    users = [(u, selector, made) for u in (0, 1)]
+    monkeypatch.setattr(as_if_new, "as_if_new", lambda *_: users)
     found = kem.calibrate(learned, xr.DataTree())
     assert found.calibration is None
     assert [one[:3] for one in found.held_out] == [(0, 1, 6), (1, 1, 6)]

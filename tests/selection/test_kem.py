@@ -198,7 +198,6 @@ def test_map_needs_priors(learned):
         ({"fit": "bayes"}, r"no fit 'bayes'\. Use one of pilot, map, ml\."),
         ({"criterion": "dic"}, r"There is no criterion 'dic'\. Use one of posterior, bic, aic"),
         ({"minimum_probability": 1.5}, r"isn't a probability\. Give a number from 0 to 1"),
-        ({"novelty": "0.1"}, r"novelty is '0\.1'\. Give a number"),
         ({"max_candidates": 0}, r"max_candidates is 0\. Give"),
         ({"runs": 0}, r"runs is 0\. Give"),
         ({"average": 0}, r"average is 0\. Give"),

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.evolutions.novelty import EVEN
 from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.population.shared_part import learn_shared
@@ -83,7 +84,7 @@ def other(evolutions):
             ("SE0", "SE0", 4, 1.0),
         )
     ]
-    return replace(evolutions, clusters=tuple(clusters))
+    return replace(evolutions, clusters=tuple(clusters), novelty=EVEN)
 
 
 def insert(trial, evolutions):

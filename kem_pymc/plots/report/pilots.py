@@ -7,6 +7,7 @@ import pandas as pd
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.from_posterior import read_cohort
+from kem_pymc.evolutions.novelty import Novelty
 from kem_pymc.selection.online import predictions
 from kem_pymc.selection.pilots import as_if_new
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 
 @one_blas_thread()
 def selected_without(
-    idata: "DataTree", final: "DataTree | None" = None, unshared: "DataTree | None" = None
+    idata: "DataTree",
+    final: "DataTree | None" = None,
+    unshared: "DataTree | None" = None,
+    novelty: Novelty | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame | None] | None:
     """Select kernels and predict for pilot users, from what was learned without each of them.
 
     Parameters
     ----------
-    idata, final, unshared : DataTree
+    idata, final, unshared, novelty
         As for :func:`kem_pymc.selection.pilots.as_if_new`.
 
     Returns
@@ -35,8 +39,8 @@ def selected_without(
     cohort = read_cohort(idata)
     if cohort.n_users < 2:
         return None
-    selected = as_if_new(cohort, idata, final, unshared)
-    trajectories = {cohort.users[u]: selections for u, selections in selected}
+    selected = as_if_new(cohort, idata, final, unshared, novelty=novelty)
+    trajectories = {cohort.users[u]: selections for u, _, selections in selected}
     rows = [
         (user, step, selection.composition, selection.message)
         for user, path in trajectories.items()

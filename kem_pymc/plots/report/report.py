@@ -8,8 +8,8 @@ from kem_pymc._system.files import write_atomically
 from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.novelty import UNLEARNED
 from kem_pymc.plots.report.gather import Material, planned_chains
-from kem_pymc.selection.kem import NOVELTY
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -88,7 +88,7 @@ def page_of(material: Material) -> str:
 
     learned, idata, selections = material.evolutions, material.idata, material.selections
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
-    content |= {"n_pilots": 0, "novelty": NOVELTY, "enough": ENOUGH}
+    content |= {"n_pilots": 0, "novelty": learned.novelty or UNLEARNED, "enough": ENOUGH}
     with rc_context(SETTINGS):
         content |= sections.evolutions(learned)
         if idata is not None:
@@ -100,7 +100,7 @@ def page_of(material: Material) -> str:
                 content["population"] = sections.population(population)
             content["parts"] = sections.parts(diagnosis, idata if final is None else final)
             content["diagnostics"] = sections.diagnostics(diagnosis, idata)
-            pilots = selected_without(idata, final, material.unshared)
+            pilots = selected_without(idata, final, material.unshared, learned.novelty)
             if pilots is not None:
                 content["pilots"] = sections.users("pilot", *pilots, learned)
         if selections is not None:
