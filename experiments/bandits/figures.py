@@ -258,7 +258,8 @@ def _draw_regrets(rows: pd.DataFrame, name: str, label: str) -> Figure:
         ax.set(xlabel="round", title=problem)
         style.tidy(ax)
     axes[0].set_ylabel(label)
-    style.legend_below(figure, axes[-1])
+    # Some problems have fewer policies than others.
+    style.legend_below(figure, max(axes, key=lambda ax: len(ax.lines)))
     return figure
 
 
