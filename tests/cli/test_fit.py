@@ -73,6 +73,7 @@ def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
     assert learned(2) != first
 
 
+@pytest.mark.slow  # tests/runs/test_chains.py has the same of chains
 @pytest.mark.cluster
 def test_chains_on_a_cluster(trial, address, tmp_path):
     def learned(name, *where):

@@ -55,10 +55,15 @@ FIRST = 2
 @pytest.mark.parametrize(
     ("fails", "words"),
     [
-        (lambda n: n == FIRST + 13, "chain 1 failed at draw 3 (ZeroDivisionError: of a kernel)"),
-        (lambda n: n >= FIRST, "No chain was completed"),
+        pytest.param(
+            lambda n: n == FIRST + 13,
+            "chain 1 failed at draw 3 (ZeroDivisionError: of a kernel)",
+            id="one chain",
+        ),
+        pytest.param(
+            lambda n: n >= FIRST, "No chain was completed", id="all chains", marks=pytest.mark.slow
+        ),
     ],
-    ids=["one chain", "all chains"],
 )
 def test_chains_that_failed_are_tried_again(command, fitted, tmp_path, monkeypatch, fails, words):
     sweep, seen = EvolutionStep.step, []
