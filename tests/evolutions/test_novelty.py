@@ -82,6 +82,7 @@ def test_the_usual_weight_unless_another_is_better(other):
     assert chosen_weight(np.array([users + gains, users]).T, weights) == other
     assert chosen_weight(np.array([users + gains - 0.06, users]).T, weights) == 0.8
     assert chosen_weight(np.array([users, users + gains]).T, weights) == 0.8
+    assert chosen_weight(np.array([users + 1e-13, users]).T, weights) == 0.8  # rounding
     three = np.array([users, users + gains, users + gains + [-0.1, 0.1, -0.1, 0.08]]).T
     assert chosen_weight(three, np.array([0.8, 0.3, 0.5])) == 0.5  # the nearest of the good ones
 
