@@ -92,7 +92,7 @@ class RProcess:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a process of R, which does so when nobody can ask it any more."""
+    """Close the standard input of a process of R, at which it ends; kill it if it doesn't."""
     with process:
         assert process.stdin is not None
         try:

@@ -86,7 +86,7 @@ def test_mgcv_predicts_as_when_asked_by_hand(sleepstudy):
         prediction = forecast.predict(x, include_noise=True)
         np.testing.assert_allclose((prediction.mean - low) / unit, expected[:, 0], atol=1e-5)
         np.testing.assert_allclose(prediction.sd / unit, expected[:, 1], rtol=1e-5)
-    assert all(seconds > 0.01 for seconds in metered.seconds)  # R's, which waits for nobody
+    assert all(seconds > 0.01 for seconds in metered.seconds)  # of the R process
     assert metered.kilobytes(second) > 8 * 60**2 / 1000  # of coefficients and their covariance
     selector.process.close()
 
