@@ -133,5 +133,6 @@ LOADERS: dict[str, Callable[..., Split]] = {
         *(loaders.energy, loaders.housing, loaders.fires, loaders.concrete),
         *(loaders.mimic, loaders.mimic_demo, loaders.heartsteps, loaders.heartsteps_daily),
         *(loaders.sleepstudy, loaders.chick_weight, loaders.orthodont, loaders.theoph),
+        *(loaders.body_weight, loaders.oxboys, loaders.pbcseq),
     )
 }

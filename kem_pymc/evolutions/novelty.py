@@ -88,10 +88,14 @@ class NextKernel(NamedTuple):
         Factor of the probabilities of the parent's children.
     new : float
         Factor of the probabilities of the pilot users' final compositions.
+    stays : float
+        Probability of the parent itself, in addition to those as a child and as a final
+        composition.
     """
 
     seen: float
     new: float
+    stays: float
 
 
 def probability_of_novelty(evolutions: "Evolutions", parent: Composition) -> float:
@@ -100,15 +104,19 @@ def probability_of_novelty(evolutions: "Evolutions", parent: Composition) -> flo
     return 1 - share + share * evolutions.probability_of_new(parent)
 
 
-def next_kernel(evolutions: "Evolutions", parent: Composition, weight: float) -> NextKernel:
+def next_kernel(
+    evolutions: "Evolutions", parent: Composition, weight: float, *, first: bool = False
+) -> NextKernel:
     """Return the components of the probabilities of the kernels that may follow a parent.
 
     The predictive distribution below a parent P is (counts of children + alpha G) / (alpha + N_P).
     Its second term has the probability p_new = E[alpha / (alpha + N_P)]. Where few pilot users had
     the same parent, or children are those of few data, another weight predicts better: the
     probability of the second term is max(weight, p_new). G is replaced by the predictive
-    distribution of the pilot users' final compositions. The probabilities of all these options add
-    up to one.
+    distribution of the pilot users' final compositions. In its own second term, with the
+    probability r = E[alpha / (alpha + N)], the base distribution is G_P, of which only P itself is
+    considered, and not at a user's first time step, before which there was no kernel. The
+    probabilities of all these options are normalised to add up to one.
 
     Parameters
     ----------
@@ -116,6 +124,8 @@ def next_kernel(evolutions: "Evolutions", parent: Composition, weight: float) ->
     parent : Composition
     weight : float
         Weight of final compositions, between 0 and 1.
+    first : bool
+        Whether it is the user's first time step, so that the parent is no kernel of theirs.
 
     Raises
     ------
@@ -131,8 +141,23 @@ def next_kernel(evolutions: "Evolutions", parent: Composition, weight: float) ->
     unseen = probability_of_novelty(evolutions, parent)
     weight = max(weight, unseen)
     seen = share * (1 - weight) / (1 - unseen) if unseen < 1 else 0.0
-    ends = 1 - evolutions.final.probability_of_new(Composition())
-    return NextKernel(seen, weight / ends)
+    unknown = evolutions.final.probability_of_new(Composition())
+    stays = 0.0 if first else unknown * probability_of_staying(evolutions, parent)
+    new = weight / (1 - unknown + stays)
+    return NextKernel(seen, new, new * stays)
+
+
+def probability_of_staying(evolutions: "Evolutions", parent: Composition) -> float:
+    """Return G_P(P) under the priors stored with evolutions; one if no priors are stored."""
+    if not evolutions.priors:
+        return 1.0
+    stay, enter = evolutions.priors["stay"], evolutions.priors.get("enter", {})
+    probability = 1.0
+    for candidate in evolutions.pool:
+        kind = "interaction" if candidate.is_interaction else "base kernel"
+        enters = enter.get(str(candidate), enter.get(kind, 0.0))
+        probability *= stay if candidate in parent else 1 - enters
+    return probability
 
 
 def ends_of(evolutions: "Evolutions", count: int = 5) -> str:

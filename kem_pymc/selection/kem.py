@@ -239,20 +239,21 @@ class KEMSelector(PoolSelector):
         :func:`kem_pymc.evolutions.novelty.next_kernel`.
         """
         assert source.final is not None
-        followed, new = next_kernel(source, parent, weight)
+        first = previous is None
+        followed, new, stays = next_kernel(source, parent, weight, first=first)
         children = {c.composition: c for c in self._children(source, parent)}
         finals = {c.composition: c for c in self._children(source.final, Composition())}
         proposals = []
-        for composition in dict.fromkeys([*finals, *children]):
+        for composition in dict.fromkeys([*finals, *children, parent]):
             child, final = children.get(composition), finals.get(composition)
-            status = "child" if child else "final"
+            status, probability = "child" if child else "final", 0.0
             if composition == parent:
-                status = "current"
-            probability = followed * child.probability if child else 0.0
+                status, probability = "current", stays
+            probability += followed * child.probability if child else 0.0
             probability += new * final.probability if final else 0.0
             known = final or child
-            assert known is not None
-            proposals.append(Proposal(composition, status, probability, known.summary))
+            summary = known.summary if known else self.typical(parent, previous)
+            proposals.append(Proposal(composition, status, probability, summary))
         return [proposal for proposal in proposals if proposal.probability > 0]
 
     def with_weight(self, selection: Selection, previous: Previous, weight: float) -> Selection:

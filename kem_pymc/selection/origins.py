@@ -1,12 +1,19 @@
 """What pilot users, each as if new, say on the weights of kernels of different origins."""
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp
 
-from kem_pymc.evolutions.novelty import WEIGHTS, Novelty, chosen_weight, probability_of_novelty
+from kem_pymc.evolutions.novelty import (
+    USUAL,
+    WEIGHTS,
+    Novelty,
+    chosen_weight,
+    probability_of_novelty,
+)
 from kem_pymc.gp.prediction import Prediction, averaged
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scorer import normalised
@@ -105,16 +112,19 @@ class Origins(NamedTuple):
 
 
 def learned_novelty(steps: list[Origins]) -> Novelty:
-    """Return the weight of final kernels at each time step's number of points, the users' median.
+    """Return the weight of final kernels from 1, 2, 4, 8, ... points on.
 
     It is the usual one unless others predict better
-    (:func:`kem_pymc.evolutions.novelty.chosen_weight`). Time steps that fewer than two users have
-    are left out.
+    (:func:`kem_pymc.evolutions.novelty.chosen_weight`). Time steps between two doublings are taken
+    together, and left out if fewer than two users have any.
     """
-    weights: dict[int, float] = {}
-    for step in sorted({one.step for one in steps}):
-        every = [one for one in steps if one.step == step]
-        points = int(np.median([one.points for one in every]))
-        if len(every) > 1 and points > max(weights, default=0):
-            weights[points] = chosen_weight(np.array([one.scores() for one in every]))
+    every: defaultdict[int, defaultdict[int, list[np.ndarray]]]
+    every = defaultdict(lambda: defaultdict(list))
+    for one in steps:
+        every[one.points.bit_length() - 1][one.user].append(one.scores())
+    weights = {
+        2**doubling: chosen_weight(np.array([np.mean(own, axis=0) for own in users.values()]))
+        for doubling, users in sorted(every.items())
+        if len(users) > 1
+    } or {1: USUAL}
     return Novelty(tuple(weights), tuple(weights.values()))

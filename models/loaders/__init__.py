@@ -8,7 +8,15 @@ since Python finds what is beside them; all else in the repository imports ``mod
 from .days import PAPER_DAYS, DayCounts
 from .heartsteps import heartsteps
 from .heartsteps_daily import heartsteps_daily
-from .longitudinal import chick_weight, orthodont, sleepstudy, theoph
+from .longitudinal import (
+    body_weight,
+    chick_weight,
+    orthodont,
+    oxboys,
+    pbcseq,
+    sleepstudy,
+    theoph,
+)
 from .mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
 from .pools import candidates
 from .uci import concrete, energy, fires, housing
@@ -18,6 +26,7 @@ __all__ = [
     "PAPER_DAYS",
     "Counts",
     "DayCounts",
+    "body_weight",
     "candidates",
     "chick_weight",
     "concrete",
@@ -29,6 +38,8 @@ __all__ = [
     "mimic",
     "mimic_demo",
     "orthodont",
+    "oxboys",
+    "pbcseq",
     "sleepstudy",
     "theoph",
 ]

@@ -1,8 +1,10 @@
-"""Loaders of four longitudinal tables of R, with time as the only feature.
+"""Loaders of seven longitudinal tables of R, with time as the only feature.
 
 Each loader reads one CSV file from the folder ``longitudinal`` of the data home and splits the
 users at random into pilot and test users. By default every row is a time step.
 """
+
+import numpy as np
 
 from kem_pymc.data.datasets import Split
 from kem_pymc.data.datasets.files import Folder, read_csv
@@ -68,8 +70,46 @@ def theoph(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split
     return _load("Theoph.csv", "Subject", "Time", "conc", data_home, seed, batch)
 
 
+def body_weight(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
+    """Load the growth of rats: 16 users of 11 weighings, 8 of them pilot users.
+
+    The target is ``weight`` (g) by ``Time`` in days; the three diets aren't a feature (Crowder and
+    Hand, 1990; nlme). File ``longitudinal/BodyWeight.csv``, with columns Rat, Time, weight.
+    Parameters and errors are those of :func:`sleepstudy`.
+    """
+    return _load("BodyWeight.csv", "Rat", "Time", "weight", data_home, seed, batch)
+
+
+def oxboys(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
+    """Load the growth of boys in Oxford: 26 users of 9 visits, 13 of them pilot users.
+
+    The target is ``height`` (cm) by ``age`` (standardised; Goldstein, 1987; nlme). File
+    ``longitudinal/Oxboys.csv``, with columns Subject, age, height. Parameters and errors are those
+    of :func:`sleepstudy`.
+    """
+    return _load("Oxboys.csv", "Subject", "age", "height", data_home, seed, batch)
+
+
+def pbcseq(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
+    """Load patients with biliary cirrhosis: 285 users of 2 to 16 visits, 142 of them pilot users.
+
+    The target is the logarithm of ``bili`` (serum bilirubin in mg/dl) by ``day`` since the first
+    visit; visits are irregular (Murtaugh et al., 1994; survival). File ``longitudinal/pbcseq.csv``,
+    with columns id, day, bili. Parameters and errors are those of :func:`sleepstudy`.
+    """
+    return _load("pbcseq.csv", "id", "day", "bili", data_home, seed, batch, log=True)
+
+
 def _load(
-    name: str, user: str, time: str, target: str, data_home: Folder, seed: Seed, batch: int
+    name: str,
+    user: str,
+    time: str,
+    target: str,
+    data_home: Folder,
+    seed: Seed,
+    batch: int,
+    *,
+    log: bool = False,
 ) -> Split:
     table = read_csv(
         f"longitudinal/{name}",
@@ -79,6 +119,8 @@ def _load(
         numbers=(time, target),
         complete=True,
     )
+    if log:
+        table[target] = np.log(table[target])
     rows = table.sort_values([user, time], kind="stable")
     return split_table(
         rows, user=user, features=(time,), target=target, batch=batch, minimum=2, seed=seed

@@ -38,22 +38,33 @@ LEARNED = evolutions(
 )
 
 
-def total(learned, parent, weight):
-    known, new = next_kernel(learned, parent, weight)
-    children = sum(c.probability for c in learned.children(parent))
-    ends = sum(c.probability for c in learned.final.children(WHITE))
-    return known * children + new * ends
-
-
+@pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("parent", [WHITE, LIN, SE, LIN + SE], ids=str)
-def test_probabilities_add_up_to_one(parent, weight):
-    assert total(LEARNED, parent, weight) == pytest.approx(1)
+def test_probabilities_add_up_to_one(parent, weight, first):
+    known, new, stays = next_kernel(LEARNED, parent, weight, first=first)
+    children = sum(c.probability for c in LEARNED.children(parent))
+    ends = sum(c.probability for c in FINAL.children(WHITE))
+    assert known * children + new * ends + stays == pytest.approx(1)
+
+
+def test_the_last_kernel_stays_as_the_base_distribution_has_it():
+    """G_P(P) in closed form; alpha / (alpha + N) of final kernels is 1 / 5."""
+    enter = {"base kernel": 0.4, "interaction": 0.25}
+    learned = replace(LEARNED, priors={"stay": 0.9, "enter": enter})
+    assert next_kernel(learned, LIN, 1.0, first=True).stays == 0
+    for parent, same in {
+        WHITE: 0.6**2 * 0.75,
+        LIN: 0.9 * 0.6 * 0.75,
+        LIN + SE: 0.81 * 0.75,
+    }.items():
+        _, new, stays = next_kernel(learned, parent, 1.0)
+        assert stays / new == pytest.approx(same / 5)
 
 
 def test_a_parent_with_members_in_some_draws():
     # E[alpha / (alpha + N)] over both draws: 2 / (2 + 4) in the first, one in the second.
-    known, new = next_kernel(LEARNED, LIN, 0.5)
+    known, new, _ = next_kernel(LEARNED, LIN, 0.5, first=True)
     assert new * 4 / 5 == pytest.approx((2 / 6 + 1) / 2)
     children = {c.composition: known * c.probability for c in LEARNED.children(LIN)}
     assert children[SE] == pytest.approx(0.5 * 3 / 6)
@@ -62,7 +73,7 @@ def test_a_parent_with_members_in_some_draws():
 
 def test_the_weight_of_final_kernels_counts_where_it_is_larger():
     """Final kernels are four of five: alpha / (alpha + N) is 1 / 5 with the default alpha."""
-    plain, raised = (next_kernel(LEARNED, WHITE, weight) for weight in (0.0, 0.5))
+    plain, raised = (next_kernel(LEARNED, WHITE, weight, first=True) for weight in (0.0, 0.5))
     assert plain.new * 4 / 5 == pytest.approx(2 / 7)
     assert raised.new * 4 / 5 == pytest.approx(0.5)
     assert raised.seen == pytest.approx(0.5 / (5 / 7))
@@ -132,11 +143,15 @@ def test_every_composition_is_one_option(weight):
     assert sum(row.probability for row in options.values()) == pytest.approx(1)
     assert options[LIN].status == "current"
     assert options[SE].status == "child"
-    known, new = next_kernel(LEARNED, LIN, weight)
+    known, new, stays = next_kernel(LEARNED, LIN, weight)
     share = {c.composition: c.probability for c in LEARNED.children(LIN)}
     end = {c.composition: c.probability for c in FINAL.children(WHITE)}
     assert options[SE].probability == pytest.approx(known * share[SE] + new * end[SE])
+    assert options[LIN].probability == pytest.approx(known * share[LIN] + new * end[LIN] + stays)
     summaries = {p.composition: p.summary for p in selector._proposals(LEARNED, LIN, "LIN0", 3)}
+    lasting = selector.select([0.1, 0.4, 0.9], [1.0, -1.0, 0.5], previous="LIN0 + SE0")
+    kept = [row.composition for row in lasting.considered if row.status == "current"]
+    assert kept == [LIN + SE]  # which no pilot user ever had
     for composition in (LIN, SE):
         final = next(c for c in FINAL.children(WHITE) if c.composition == composition)
         assert summaries[composition].centre.tolist() == final.centre.tolist()

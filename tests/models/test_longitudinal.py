@@ -9,7 +9,15 @@ import pytest
 
 from kem_pymc.data.datasets import DataFileNotFoundError, Split
 from kem_pymc.errors import InputError
-from models.loaders import chick_weight, orthodont, sleepstudy, theoph
+from models.loaders import (
+    body_weight,
+    chick_weight,
+    orthodont,
+    oxboys,
+    pbcseq,
+    sleepstudy,
+    theoph,
+)
 from tests.data_home import needs
 
 
@@ -21,6 +29,7 @@ class Case(NamedTuple):
     columns: tuple[str, str, str]
     users: int
     rows: int
+    unit: Callable[[float], float] = float
 
 
 CASES = [
@@ -28,6 +37,9 @@ CASES = [
     Case(chick_weight, "ChickWeight.csv", ("Chick", "Time", "weight"), 50, 578),
     Case(orthodont, "Orthodont.csv", ("Subject", "age", "distance"), 27, 108),
     Case(theoph, "Theoph.csv", ("Subject", "Time", "conc"), 12, 132),
+    Case(body_weight, "BodyWeight.csv", ("Rat", "Time", "weight"), 16, 176),
+    Case(oxboys, "Oxboys.csv", ("Subject", "age", "height"), 26, 234),
+    Case(pbcseq, "pbcseq.csv", ("id", "day", "bili"), 285, 1918, np.log),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.loader.__name__)
 
@@ -65,7 +77,7 @@ def test_rows_are_time_steps_in_order_of_time(case, write):
             cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
         ):
             assert x[:, 0].tolist() == [0.0, 0.5, 2.0]
-            assert y.tolist() == [user, user + 0.5, user + 2.0]
+            assert y.tolist() == [case.unit(value) for value in (user, user + 0.5, user + 2.0)]
             assert ends.tolist() == [1, 2, 3]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kem_pymc.evolutions.novelty import EVEN, WEIGHTS, Novelty
+from kem_pymc.evolutions.novelty import EVEN, UNLEARNED, WEIGHTS, Novelty
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.origins import Origins, learned_novelty
@@ -80,10 +80,18 @@ def test_scores_in_closed_form():
     np.testing.assert_allclose(departing.weights(0.5), prior / prior.sum())
 
 
-def test_weights_at_each_number_of_points():
-    """Final kernels are worse at first, by .2 or so, later as good; a lone user isn't asked."""
+def test_weights_between_doublings_of_the_number_of_points():
+    """Final kernels are worse at first, by .2 or so, later as good; a lone user isn't asked.
+
+    Fails if each of the last two time steps had a weight of its own, as one of them alone doesn't
+    show what both do.
+    """
     rng = np.random.default_rng(0)
     first = by_hand(rng.normal(-0.2, 0.1, 10), 0, 3)
-    same = by_hand(np.zeros(10), 1, 5)
-    found = learned_novelty([*first, *same, *by_hand([-0.3], 2, 9)])
-    assert found == Novelty((3, 5), (0.0, 0.8))
+    same = by_hand(np.zeros(10), 1, 4)
+    noise = rng.normal(0, 0.5, 10)
+    gains = [0.2 + noise, 0.2 - noise]
+    later = [one for k, gain in enumerate(gains) for one in by_hand(gain, 5 + k, 9 + k)]
+    found = learned_novelty([*first, *same, *later, *by_hand([-0.3], 9, 16)])
+    assert found == Novelty((2, 4, 8), (0.0, 0.8, 1.0))
+    assert learned_novelty(by_hand([-0.3], 0, 3)) == UNLEARNED
