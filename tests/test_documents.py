@@ -1,5 +1,6 @@
 """What the documents show works: their Python runs, their commands, options and files exist."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -17,7 +18,15 @@ from kem_pymc.lifelong.training import training
 from tests.cli.test_main import commands as all_commands
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *(
+        path
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if path.name != "command-line.md"
+        and "_build" not in path.parts  # which the site's build makes
+    ),
+]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
 COMMANDS: dict[str, Any] = all_commands()
@@ -77,7 +86,7 @@ def test_blocks_are_python_or_console():
         fences = re.findall(r"^```(.*)$", text, flags=re.MULTILINE)
         assert len(fences) % 2 == 0, document
         assert set(fences[::2]) <= {"python", "console", ""}, document
-    assert {"README.md", "docs/extending.md", "docs/runs.md"} <= set(with_python())
+    assert {"README.md", "docs/how-to/priors.md", "docs/reference/runs.md"} <= set(with_python())
 
 
 @pytest.fixture
@@ -98,7 +107,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def folder_of_a_run(folder: Path) -> None:
-    """Leave the files of a small run, which docs/runs.md reads."""
+    """Leave the files of a small run, which docs/reference/runs.md reads."""
     import kem_pymc as kem
 
     cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
@@ -161,9 +170,9 @@ def test_options_of_the_program_are_explained() -> None:
 
 
 def tables() -> list[tuple[str, str, str]]:
-    """Return name, content and command of each table in docs/my-data.md."""
+    """Return name, content and command of each table that is shown."""
     pattern = r"`(\w+\.csv)`:\n\n```\n(.*?)```.*?\$ (kem fit [^\n]+)"
-    return re.findall(pattern, TEXTS["docs/my-data.md"], flags=re.DOTALL)
+    return [found for text in TEXTS.values() for found in re.findall(pattern, text, re.DOTALL)]
 
 
 def test_tables_are_read_by_their_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +201,8 @@ MOVES = ROOT / "kem_pymc" / "sampler" / "moves"
 
 
 def test_what_goes_wrong_in_a_trial_has_tests() -> None:
-    """Fails where docs/trial.md promises what no test of that name shows."""
-    named = re.findall(r"\| `(test_\w+)` \|", TEXTS["docs/trial.md"])
+    """Fails where docs/reference/trial.md promises what no test of that name shows."""
+    named = re.findall(r"\| `(test_\w+)` \|", TEXTS["docs/reference/trial.md"])
     there = "".join(path.read_text() for path in (ROOT / "tests" / "trial").glob("test_*.py"))
     assert len(named) >= 30
     assert [name for name in named if f"def {name}(" not in there] == []
@@ -201,11 +210,12 @@ def test_what_goes_wrong_in_a_trial_has_tests() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in MOVES.glob("[!_]*.py")))
 def test_every_move_is_in_the_mathematics(name: str) -> None:
-    assert f"`moves/{name}`" in TEXTS["docs/sampler.md"]
+    assert f"`moves/{name}`" in TEXTS["docs/explanation/sampler.md"]
 
 
 def test_the_mathematics_names_no_other_files() -> None:
-    for path in re.findall(r"`((?:\w+/)+\w+\.py)`", TEXTS["docs/sampler.md"]):
+    pages = (TEXTS[f"docs/explanation/{name}.md"] for name in ("model", "sampler", "selection"))
+    for path in re.findall(r"`((?:\w+/)+\w+\.py)`", "".join(pages)):
         package = ROOT / "kem_pymc"
         assert (
             (package / path).exists()
@@ -215,16 +225,16 @@ def test_the_mathematics_names_no_other_files() -> None:
 
 
 def test_every_option_of_the_schedule_is_in_the_mathematics() -> None:
-    for option in re.findall(r"`Schedule\.(\w+)`", TEXTS["docs/sampler.md"]):
+    for option in re.findall(r"`Schedule\.(\w+)`", TEXTS["docs/explanation/sampler.md"]):
         from kem_pymc.sampler.moves.sweep import Schedule
 
         assert option in Schedule._fields
 
 
 def notation() -> list[tuple[str, list[str], list[str]]]:
-    """Return the rows of docs/notation.md: the symbol, names in the code, files."""
+    """Return the rows of docs/explanation/notation.md: the symbol, names in the code, files."""
     rows = []
-    for line in TEXTS["docs/notation.md"].splitlines():
+    for line in TEXTS["docs/explanation/notation.md"].splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == 4 and cells[0] != "paper" and not cells[0].startswith("--"):
             names, files = (re.findall(r"`([^`]+)`", cell) for cell in cells[2:])
@@ -241,3 +251,27 @@ def test_notation_is_that_of_the_code(symbol: str, names: list[str], files: list
         assert any(re.search(rf"\b{name}\b", text) for text in texts), name
     for file, text in zip(files, texts, strict=True):
         assert any(re.search(rf"\b{name}\b", text) for name in names), file
+
+
+def said() -> str:
+    """Return all texts of the package that are longer than a word, one a line."""
+    texts = (
+        "...".join(part.value for part in node.values if isinstance(part, ast.Constant))
+        if isinstance(node, ast.JoinedStr)
+        else node.value
+        for path in (ROOT / "kem_pymc").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    )
+    return "\n".join(texts)
+
+
+def test_messages_that_are_explained_are_those_of_the_package() -> None:
+    """Fails where a message was changed, and its explanation can't be found any more."""
+    explained = re.findall(r"^> `(.*)`$", TEXTS["docs/reference/pitfalls.md"], flags=re.MULTILINE)
+    there = said()
+    assert len(explained) >= 15
+    for message in explained:
+        for part in message.split("..."):
+            assert part.strip() in there, message
