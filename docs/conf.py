@@ -80,6 +80,7 @@ html_title = "kem_pymc"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"which": []}  # has no pages below it
 html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
     "show_prev_next": False,

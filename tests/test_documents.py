@@ -1,9 +1,11 @@
 """What the documents show works: their Python runs, their commands, options and files exist."""
 
 import ast
+import operator
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pymc as pm
@@ -11,6 +13,7 @@ import pytensor
 import pytest
 import typer
 
+import kem_pymc
 from kem_pymc.cli.main import app
 from kem_pymc.cli.tables import Table
 from kem_pymc.kernels import base
@@ -275,3 +278,17 @@ def test_messages_that_are_explained_are_those_of_the_package() -> None:
     for message in explained:
         for part in message.split("..."):
             assert part.strip() in there, message
+
+
+def test_all_public_names_are_in_the_reference() -> None:
+    """Fails where a name is added to the package, or to a part of it, without a place there."""
+    page = (ROOT / "docs" / "reference" / "python.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^   ([\w.]+)$", page, flags=re.MULTILINE)
+    explained = [operator.attrgetter(name)(kem_pymc) for name in listed if "trial." not in name]
+    for name in set(kem_pymc.__all__) - {"__version__"}:
+        public = getattr(kem_pymc, name)
+        if isinstance(public, ModuleType):
+            for own in getattr(public, "__all__", []):
+                assert getattr(public, own) in explained, f"{name}.{own}"
+        else:
+            assert public in explained, name

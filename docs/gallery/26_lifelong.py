@@ -25,7 +25,7 @@ _, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True, layout="constrained"
 for name, sampler in samplers.items():
     for year, ax in enumerate(axes):
         study = optuna.create_study(sampler=sampler)
-        study.optimize(lambda trial, year=year: loss(trial, year), n_trials=15)
+        study.optimize(lambda trial, year=year: loss(trial, year), n_trials=10)
         ax.plot(np.minimum.accumulate([t.value for t in study.trials]), label=name)
         ax.set(title=f"year {year}", xlabel="trial", yscale="symlog")
 axes[0].legend()
