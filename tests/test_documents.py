@@ -80,7 +80,9 @@ def test_links_lead_somewhere(document):
 
 
 def with_python() -> list[str]:
-    return [document for document in TEXTS if blocks(document, "python")]
+    """Return documents whose Python is run here; that of a run's files is in tests/runs."""
+    shown = (document for document in TEXTS if blocks(document, "python"))
+    return [document for document in shown if document != "docs/reference/runs.md"]
 
 
 def test_blocks_are_python_or_console():
@@ -89,7 +91,7 @@ def test_blocks_are_python_or_console():
         fences = re.findall(r"^```(.*)$", text, flags=re.MULTILINE)
         assert len(fences) % 2 == 0, document
         assert set(fences[::2]) <= {"python", "console", ""}, document
-    assert {"README.md", "docs/how-to/priors.md", "docs/reference/runs.md"} <= set(with_python())
+    assert {"README.md", "docs/how-to/priors.md", "docs/how-to/search.md"} <= set(with_python())
 
 
 @pytest.fixture
@@ -109,18 +111,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
 
-def folder_of_a_run(folder: Path) -> None:
-    """Leave the files of a small run, which docs/reference/runs.md reads."""
-    import kem_pymc as kem
-
-    cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
-    model = kem.EvolutionModel(
-        cohort, kem.CandidatePool(["SE0"]), kem.priors.synthetic(), shared=None
-    )
-    options = {"draws": 3, "tune": 0, "chains": 1, "random_seed": 0}
-    kem.sample(model, folder=folder / "energy.run", progress=False, **options)
-
-
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
 @pytest.mark.usefixtures("few_draws", "registry")
 @pytest.mark.parametrize(
@@ -135,8 +125,6 @@ def test_python_runs_in_order(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if "energy.run" in "".join(blocks(document, "python")):
-        folder_of_a_run(tmp_path)
     names: dict[str, Any] = {"__name__": "document"}
     # Networks take thousands of steps: they are compiled as users have them, not as in other tests.
     training.cache_clear()
@@ -278,6 +266,15 @@ def test_messages_that_are_explained_are_those_of_the_package() -> None:
     for message in explained:
         for part in message.split("..."):
             assert part.strip() in there, message
+
+
+def test_messages_name_headings_of_their_page() -> None:
+    """Fails where a message sends its reader to a heading that isn't there."""
+    headings = re.findall(r"^### (.*)$", TEXTS["docs/reference/pitfalls.md"], flags=re.MULTILINE)
+    sources = (path.read_text("utf-8") for path in (ROOT / "kem_pymc").rglob("*.py"))
+    named = re.findall(r'\bsee="([^"]+)"', "".join(sources))
+    assert len(named) >= 8
+    assert set(named) <= set(headings)
 
 
 def test_all_public_names_are_in_the_reference() -> None:
