@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "within_subsection_order": FileNameSortKey,
     "abort_on_example_error": True,
+    "capture_repr": (),  # what examples print, not what they end in
     "min_reported_time": 1,
     "remove_config_comments": True,
     "show_memory": False,

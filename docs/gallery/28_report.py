@@ -2,8 +2,8 @@
 A report
 ========
 
-One HTML file has the graph, kernels, predictions and diagnostics: `this one <../report.html>`__ is of the first example's run, in which
-two short chains don't quite agree. They are drawn here as well.
+One HTML file has the graph, kernels, predictions and diagnostics: `this one <../report.html>`__ is of the first example's run. Its
+two short chains are drawn here as well.
 """
 
 import xarray as xr
