@@ -17,10 +17,11 @@ import jupytext
 import nbformat
 import pytensor
 import typer
+from numpydoc.xref import DEFAULT_LINKS
 from sphinx.application import Sphinx
 from sphinx_gallery.sorting import FileNameSortKey
 
-from kem_pymc import datasets
+import kem_pymc
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -54,6 +55,13 @@ autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have types
 autodoc_default_options = {"members": True, "inherited-members": False}
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True  # types of parameters are links,
+numpydoc_xref_ignore = "all"  # other words aren't: those into Python's glossary need a network
+DEFAULT_LINKS.clear()
+numpydoc_xref_aliases = {
+    **{name: f"kem_pymc.{name}" for name in kem_pymc.__all__ if name[0].isupper()},
+    **{"DataFrame": "pandas.DataFrame", "ndarray": "numpy.ndarray"},
+}
 copybutton_prompt_text = "$ "
 
 # Examples, which the build executes in one process, and in which functions are called a few times.
@@ -72,6 +80,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "download_all_examples": False,
     "doc_module": ("kem_pymc",),
+    "reference_url": {"kem_pymc": None},  # names in examples are links
     "backreferences_dir": "reference/examples",
 }
 
@@ -152,4 +161,4 @@ def setup(app: Sphinx) -> None:
 
 notebooks()
 command_line()
-sys.modules["kem_pymc.datasets"] = datasets  # as users write it, not as the package has it
+sys.modules["kem_pymc.datasets"] = kem_pymc.datasets  # as users write it, not as the package has it
