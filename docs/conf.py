@@ -53,13 +53,16 @@ nb_execution_mode = "off"
 # Python names.
 autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have types
-autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_default_options = {"members": True, "show-inheritance": True}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # types of parameters are links,
 numpydoc_xref_ignore = "all"  # other words aren't: those into Python's glossary need a network
 DEFAULT_LINKS.clear()
+_CLASSES = re.findall(
+    r"^   ([\w.]*?\b([A-Z]\w+))$", (HERE / "reference" / "python.rst").read_text(), re.MULTILINE
+)
 numpydoc_xref_aliases = {
-    **{name: f"kem_pymc.{name}" for name in kem_pymc.__all__ if name[0].isupper()},
+    **{name: f"kem_pymc.{path}" for path, name in _CLASSES},
     **{"DataFrame": "pandas.DataFrame", "ndarray": "numpy.ndarray"},
 }
 copybutton_prompt_text = "$ "
