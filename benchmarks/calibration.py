@@ -6,7 +6,7 @@ posterior. For a correct sampler the rank of a parameter among its draws is unif
 program also prints p-values of the ranks' distribution functions, and the power to detect small
 errors with this number of replicates.
 
-    uv run python benchmarks/calibration.py --simulations 1000 --out docs/calibration.png
+    uv run python benchmarks/calibration.py --simulations 1000
 """
 
 import os
@@ -46,7 +46,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--simulations", type=int, default=1000, metavar="N")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path("docs/calibration.png"), metavar="FILE")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/explanation/calibration.png"), metavar="FILE"
+    )
     given = parser.parse_args()
     console, began = Console(highlight=False), time.process_time()
     alpha = pm.Gamma.dist(3, 2)

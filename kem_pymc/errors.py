@@ -22,15 +22,17 @@ class InputError(ValueError):
     ----------
     message : str
         Message, in which arguments are placeholders: "Drop the rows with {missing}."
+    see : str, optional
+        Heading of docs/reference/pitfalls.md under which there is more to say.
     **arguments
         Name and value of each placeholder, like ``missing="drop"``. The message then has the
         argument as in Python, ``missing='drop'``; the command line writes its option instead,
         ``--missing drop``. The value ``...`` stands for any value, of which nothing is said.
     """
 
-    def __init__(self, message: str, **arguments: Any) -> None:
+    def __init__(self, message: str, *, see: Any = "", **arguments: Any) -> None:
         super().__init__(message)
-        self.arguments = arguments
+        self.see, self.arguments = see, arguments
 
     def __str__(self) -> str:
         return self.worded(in_python)
@@ -40,6 +42,8 @@ class InputError(ValueError):
         message = str(self.args[0])
         for name, value in self.arguments.items():  # data in messages may have other braces
             message = message.replace(f"{{{name}}}", write(name, value))
+        if self.see:
+            message += f' (More: "{self.see}" in the documentation, under Messages.)'
         return shortened(message, LONGEST)
 
 
@@ -70,7 +74,10 @@ class Problems:
         if self.errors:
             messages = dict.fromkeys(str(error.args[0]) for error in self.errors)
             arguments = {k: v for error in self.errors for k, v in error.arguments.items()}
-            raise InputError("\n".join(messages), **arguments) from self.errors[0].__cause__
+            see = next((error.see for error in self.errors if error.see), "")
+            raise InputError("\n".join(messages), see=see, **arguments) from (
+                self.errors[0].__cause__
+            )
 
 
 class SamplingError(RuntimeError):

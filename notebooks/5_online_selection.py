@@ -214,7 +214,7 @@ for study, table in tables.items():
 # %% [markdown]
 # Higher is better. Intervals are over users, who all share one pilot cohort: they don't contain the
 # variation between pilot cohorts. The next table shows which method is best here;
-# `docs/evidence.md` has many more trials.
+# `docs/explanation/evidence.md` has many more trials.
 
 
 # %%

@@ -1,8 +1,11 @@
 """What the documents show works: their Python runs, their commands, options and files exist."""
 
+import ast
+import operator
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pymc as pm
@@ -10,6 +13,7 @@ import pytensor
 import pytest
 import typer
 
+import kem_pymc
 from kem_pymc.cli.main import app
 from kem_pymc.cli.tables import Table
 from kem_pymc.kernels import base
@@ -17,7 +21,15 @@ from kem_pymc.lifelong.training import training
 from tests.cli.test_main import commands as all_commands
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *(
+        path
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if path.name != "command-line.md"
+        and "_build" not in path.parts  # which the site's build makes
+    ),
+]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
 COMMANDS: dict[str, Any] = all_commands()
@@ -68,7 +80,9 @@ def test_links_lead_somewhere(document):
 
 
 def with_python() -> list[str]:
-    return [document for document in TEXTS if blocks(document, "python")]
+    """Return documents whose Python is run here; that of a run's files is in tests/runs."""
+    shown = (document for document in TEXTS if blocks(document, "python"))
+    return [document for document in shown if document != "docs/reference/runs.md"]
 
 
 def test_blocks_are_python_or_console():
@@ -77,7 +91,7 @@ def test_blocks_are_python_or_console():
         fences = re.findall(r"^```(.*)$", text, flags=re.MULTILINE)
         assert len(fences) % 2 == 0, document
         assert set(fences[::2]) <= {"python", "console", ""}, document
-    assert {"README.md", "docs/extending.md", "docs/runs.md"} <= set(with_python())
+    assert {"README.md", "docs/how-to/priors.md", "docs/how-to/search.md"} <= set(with_python())
 
 
 @pytest.fixture
@@ -97,18 +111,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
 
-def folder_of_a_run(folder: Path) -> None:
-    """Leave the files of a small run, which docs/runs.md reads."""
-    import kem_pymc as kem
-
-    cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
-    model = kem.EvolutionModel(
-        cohort, kem.CandidatePool(["SE0"]), kem.priors.synthetic(), shared=None
-    )
-    options = {"draws": 3, "tune": 0, "chains": 1, "random_seed": 0}
-    kem.sample(model, folder=folder / "energy.run", progress=False, **options)
-
-
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
 @pytest.mark.usefixtures("few_draws", "registry")
 @pytest.mark.parametrize(
@@ -123,8 +125,6 @@ def test_python_runs_in_order(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if "energy.run" in "".join(blocks(document, "python")):
-        folder_of_a_run(tmp_path)
     names: dict[str, Any] = {"__name__": "document"}
     # Networks take thousands of steps: they are compiled as users have them, not as in other tests.
     training.cache_clear()
@@ -161,9 +161,9 @@ def test_options_of_the_program_are_explained() -> None:
 
 
 def tables() -> list[tuple[str, str, str]]:
-    """Return name, content and command of each table in docs/my-data.md."""
+    """Return name, content and command of each table that is shown."""
     pattern = r"`(\w+\.csv)`:\n\n```\n(.*?)```.*?\$ (kem fit [^\n]+)"
-    return re.findall(pattern, TEXTS["docs/my-data.md"], flags=re.DOTALL)
+    return [found for text in TEXTS.values() for found in re.findall(pattern, text, re.DOTALL)]
 
 
 def test_tables_are_read_by_their_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +192,8 @@ MOVES = ROOT / "kem_pymc" / "sampler" / "moves"
 
 
 def test_what_goes_wrong_in_a_trial_has_tests() -> None:
-    """Fails where docs/trial.md promises what no test of that name shows."""
-    named = re.findall(r"\| `(test_\w+)` \|", TEXTS["docs/trial.md"])
+    """Fails where docs/reference/trial.md promises what no test of that name shows."""
+    named = re.findall(r"\| `(test_\w+)` \|", TEXTS["docs/reference/trial.md"])
     there = "".join(path.read_text() for path in (ROOT / "tests" / "trial").glob("test_*.py"))
     assert len(named) >= 30
     assert [name for name in named if f"def {name}(" not in there] == []
@@ -201,11 +201,12 @@ def test_what_goes_wrong_in_a_trial_has_tests() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in MOVES.glob("[!_]*.py")))
 def test_every_move_is_in_the_mathematics(name: str) -> None:
-    assert f"`moves/{name}`" in TEXTS["docs/sampler.md"]
+    assert f"`moves/{name}`" in TEXTS["docs/explanation/sampler.md"]
 
 
 def test_the_mathematics_names_no_other_files() -> None:
-    for path in re.findall(r"`((?:\w+/)+\w+\.py)`", TEXTS["docs/sampler.md"]):
+    pages = (TEXTS[f"docs/explanation/{name}.md"] for name in ("model", "sampler", "selection"))
+    for path in re.findall(r"`((?:\w+/)+\w+\.py)`", "".join(pages)):
         package = ROOT / "kem_pymc"
         assert (
             (package / path).exists()
@@ -215,16 +216,16 @@ def test_the_mathematics_names_no_other_files() -> None:
 
 
 def test_every_option_of_the_schedule_is_in_the_mathematics() -> None:
-    for option in re.findall(r"`Schedule\.(\w+)`", TEXTS["docs/sampler.md"]):
+    for option in re.findall(r"`Schedule\.(\w+)`", TEXTS["docs/explanation/sampler.md"]):
         from kem_pymc.sampler.moves.sweep import Schedule
 
         assert option in Schedule._fields
 
 
 def notation() -> list[tuple[str, list[str], list[str]]]:
-    """Return the rows of docs/notation.md: the symbol, names in the code, files."""
+    """Return the rows of docs/explanation/notation.md: the symbol, names in the code, files."""
     rows = []
-    for line in TEXTS["docs/notation.md"].splitlines():
+    for line in TEXTS["docs/explanation/notation.md"].splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) == 4 and cells[0] != "paper" and not cells[0].startswith("--"):
             names, files = (re.findall(r"`([^`]+)`", cell) for cell in cells[2:])
@@ -241,3 +242,50 @@ def test_notation_is_that_of_the_code(symbol: str, names: list[str], files: list
         assert any(re.search(rf"\b{name}\b", text) for text in texts), name
     for file, text in zip(files, texts, strict=True):
         assert any(re.search(rf"\b{name}\b", text) for name in names), file
+
+
+def said() -> str:
+    """Return all texts of the package that are longer than a word, one a line."""
+    texts = (
+        "...".join(part.value for part in node.values if isinstance(part, ast.Constant))
+        if isinstance(node, ast.JoinedStr)
+        else node.value
+        for path in (ROOT / "kem_pymc").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    )
+    return "\n".join(texts)
+
+
+def test_messages_that_are_explained_are_those_of_the_package() -> None:
+    """Fails where a message was changed, and its explanation can't be found any more."""
+    explained = re.findall(r"^> `(.*)`$", TEXTS["docs/reference/pitfalls.md"], flags=re.MULTILINE)
+    there = said()
+    assert len(explained) >= 15
+    for message in explained:
+        for part in message.split("..."):
+            assert part.strip() in there, message
+
+
+def test_messages_name_headings_of_their_page() -> None:
+    """Fails where a message sends its reader to a heading that isn't there."""
+    headings = re.findall(r"^### (.*)$", TEXTS["docs/reference/pitfalls.md"], flags=re.MULTILINE)
+    sources = (path.read_text("utf-8") for path in (ROOT / "kem_pymc").rglob("*.py"))
+    named = re.findall(r'\bsee="([^"]+)"', "".join(sources))
+    assert len(named) >= 8
+    assert set(named) <= set(headings)
+
+
+def test_all_public_names_are_in_the_reference() -> None:
+    """Fails where a name is added to the package, or to a part of it, without a place there."""
+    page = (ROOT / "docs" / "reference" / "python.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^   ([\w.]+)$", page, flags=re.MULTILINE)
+    explained = [operator.attrgetter(name)(kem_pymc) for name in listed if "trial." not in name]
+    for name in set(kem_pymc.__all__) - {"__version__"}:
+        public = getattr(kem_pymc, name)
+        if isinstance(public, ModuleType):
+            for own in getattr(public, "__all__", []):
+                assert getattr(public, own) in explained, f"{name}.{own}"
+        else:
+            assert public in explained, name

@@ -195,7 +195,8 @@ class Cells:
             others = f" (other such cells: {bad.sum() - 1})" if bad.sum() > 1 else ""
             raise InputError(
                 f"Column {name!r} has {self._shown(bad)}{others}, where numbers belong. "
-                "Correct such cells, drop their rows or leave the column out."
+                "Correct such cells, drop their rows or leave the column out.",
+                see="Where numbers belong",
             )
         raise InputError(
             f"Column {name!r} has type {self._type} where numbers belong. "
@@ -270,6 +271,7 @@ class Cells:
                     f"Column {times.name!r} has numbers such as {written(times[given].iloc[0])}, "
                     "which may be dates. Read them with {date_format}, or with "
                     f"{NUMBERS!r} in its place if they aren't dates.",
+                    see="Dates or numbers",
                     date_format=self.calendar,
                 )
             return times if self._numeric else self._parsed
@@ -297,6 +299,7 @@ class Cells:
                 f"Column {times.name!r} is neither all numbers nor all dates: {self._shown(bad)}. "
                 "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601), or give their format "
                 "with {date_format}.",
+                see="Dates or numbers",
                 date_format=...,
             )
         plain = ~times.astype("str").str.contains(OFFSET).to_numpy() & given

@@ -513,7 +513,8 @@ def _check_whole(y: np.ndarray, whose: str, name: str) -> None:
     if broken.any():
         raise InputError(
             f"The target {y[broken][0]:g}{whose} isn't a whole number, as the family {name} needs. "
-            "Use another family, or none."
+            "Use another family, or none.",
+            see="A whole number",
         )
 
 

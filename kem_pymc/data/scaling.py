@@ -152,7 +152,8 @@ class Scaling:
             raise InputError(
                 f"{cohort.time} has {cohort.time_kind}, but it had {self.time_kind} for the pilot "
                 f"users, so its unit isn't the same. Give {self.time_kind}"
-                f"{' in their unit' if self.time_kind == 'numbers' else ''}."
+                f"{' in their unit' if self.time_kind == 'numbers' else ''}.",
+                see="Another unit of time",
             )
 
     def inputs(self, x: npt.ArrayLike) -> np.ndarray:

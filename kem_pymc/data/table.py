@@ -132,6 +132,7 @@ def user_points(
         problems.add_problem(
             f"{which} one point, too few to learn from. Leave them out with {{short}}; "
             "new users and those of a population model ({scope}) may have one.",
+            see="One row",
             short="drop",
             scope="population",
         )
@@ -285,7 +286,7 @@ def _check_complete(
         )
     else:
         remedy = f"Fill in the value{s}, or drop the row{s} with {{missing}}."
-    raise InputError(f"{what}. {remedy}", missing="drop", features=...)
+    raise InputError(f"{what}. {remedy}", see="Missing values", missing="drop", features=...)
 
 
 def _check_size(name: Hashable, cells: np.ndarray, index: pd.Index) -> None:
@@ -339,6 +340,7 @@ def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np
             raise InputError(
                 f"User {label!r} has no data at time {distinct[lacked[0]]:.0f}, "
                 "but other users have. Add the missing rows, or allow gaps with {gaps}.",
+                see="Gaps",
                 gaps="skip",
             )
 

@@ -70,9 +70,9 @@ _STEPS, _LENGTH = 800, 0.05
 
 
 #: Number of draws, a power of two, and most points for which there are as many mirror images: with
-#: them errors of quantiles are halved (docs/evidence/families.md), and so are they by exact
-#: covariances. Up to as many points draws have observations of their own, for which matrices are
-#: factorised anew.
+#: them errors of quantiles are halved (docs/explanation/evidence/families.md), and so are they by
+#: exact covariances. Up to as many points draws have observations of their own, for which matrices
+#: are factorised anew.
 DRAWS, MIRRORED = 8, 100
 
 #: Factor by which draws of the log noise reach further than Laplace's approximation: few rows leave

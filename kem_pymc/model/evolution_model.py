@@ -101,8 +101,8 @@ class EvolutionModel(pm.Model):
         What all users share, in addition to each user's own function: a mean process (Leroy et al.
         2022), learned from the pilot users in the same scaled units (:meth:`from_cohort`,
         :func:`kem_pymc.learn_shared`). Every pilot user's kernels describe the residuals from the
-        mean process of all OTHER users, so the density is a pseudo-likelihood (docs/sampler.md). By
-        default users share nothing, as in the paper.
+        mean process of all OTHER users, so the density is a pseudo-likelihood
+        (docs/explanation/model.md). By default users share nothing, as in the paper.
     likelihood_power : float
         Power of the likelihood; 1 gives the posterior, 0 the prior.
     schedule : Schedule, optional

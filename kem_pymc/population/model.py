@@ -549,9 +549,10 @@ def robust(cohort: Cohort) -> Cohort:
     :class:`PopulationModel`. Their variances rest on all rows of a user, later ones included, so
     that an outlier has little weight from its first time step on. Less noise is learned than new
     users show at first, whose selections use the likelihood of their rows up to then; scores lose
-    less by it than without weights (docs/evidence/families.md). Those of other families stay their
-    own: matched to all targets of a user, later ones would be part of earlier ones. So do those of
-    one user, who has no population model, and of cohorts that have pseudo-observations already.
+    less by it than without weights (docs/explanation/evidence/families.md). Those of other families
+    stay their own: matched to all targets of a user, later ones would be part of earlier ones. So
+    do those of one user, who has no population model, and of cohorts that have pseudo-observations
+    already.
     """
     heavy = cohort.family is not None and cohort.family.name == "student"
     if cohort.n_users < 2 or not (heavy and is_unmatched(cohort)):

@@ -186,7 +186,8 @@ class Run:
         if changes:
             raise InputError(
                 f"The run in {self.path} can't be resumed, because of a change in "
-                f"{', '.join(changes)}. Undo the change, or start a new run."
+                f"{', '.join(changes)}. Undo the change, or start a new run.",
+                see="A run that can't be resumed",
             )
 
     def chain(self, number: int) -> ChainFiles:

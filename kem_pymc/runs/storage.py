@@ -3,7 +3,7 @@
 Chunks are written atomically, and each contains everything that is needed to continue from its
 last draw. Rows of members of the same cluster are equal and excluded candidates have NaN, so a
 chunk stores each cluster once, and active hyperparameters only. The format is described in
-docs/runs.md.
+docs/reference/runs.md.
 """
 
 import io

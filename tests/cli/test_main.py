@@ -149,7 +149,8 @@ def test_commands_name_options_and_study_files_arguments(tmp_path):
     path, study = tmp_path / "trial.csv", tmp_path / "study.py"
     table().query("week != 1 or id != 0").to_csv(path, index=False)
     message = refused(run("fit", "--data", str(path), *COLUMNS, "--out", str(tmp_path / "out")))
-    assert message.endswith("allow gaps with --skip-gaps.")
+    assert "allow gaps with --skip-gaps." in message
+    assert message.endswith('(More: "Gaps" in the documentation, under Messages.)')
     study.write_text(
         "import pandas as pd, kem_pymc as kem\n"
         f"table = pd.read_csv({str(path)!r})\n"

@@ -19,7 +19,7 @@ from kem_pymc.plots.report.gather import Material
 from kem_pymc.selection import online
 from tests.cli.conftest import SMALL, fine, refused, run, table
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "selections.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "selections.md"
 
 #: Points of the new users: two users with two time steps, and one with a single point.
 POINTS = pd.concat([table(users=2, weeks=2, seed=1), table(users=2, weeks=2, seed=1).tail(1)])

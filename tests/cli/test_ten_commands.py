@@ -1,4 +1,4 @@
-"""docs/trial.md's way from a table of pilot users to a running server, as a new user goes it."""
+"""The way from a table of pilot users to a running server, as docs/tutorials/trial.md has it."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import SMALL, fine
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "trial.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "tutorials" / "trial.md"
 
 #: Opens the program in a process of its own.
 PROGRAM = "from kem_pymc.cli.main import main; main()"

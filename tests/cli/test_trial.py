@@ -1,4 +1,4 @@
-"""``kem trial``: its commands do what docs/trial.md says, from rows to a replay."""
+"""``kem trial``: its commands do what docs/tutorials/trial.md says, from rows to a replay."""
 
 import shutil
 import sys

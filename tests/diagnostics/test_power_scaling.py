@@ -22,7 +22,7 @@ def noise_by_hand(noise, size):
 
 
 def by_hand(model, here, alpha):
-    """Return the terms of one draw from the formulas of docs/sampler.md."""
+    """Return the terms of one draw from the formulas of docs/explanation/model.md."""
     label = here["assignment"].values
     inclusion = here["inclusion"].values.astype(bool)
     terms = dict.fromkeys(TERMS, 0.0)

@@ -71,7 +71,7 @@ def test_other_seeds_give_other_draws(model, whole):
 def test_documented_way_of_reading(whole_folder, tmp_path, monkeypatch):
     (tmp_path / "energy.run").symlink_to(whole_folder)
     monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[2] / "docs" / "runs.md").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "runs.md").read_text("utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names = {}
     exec(compile(block, "runs.md", "exec"), names)
