@@ -55,9 +55,9 @@ autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have types
 autodoc_default_options = {"members": True, "show-inheritance": True}
 numpydoc_show_class_members = False
-numpydoc_xref_param_type = True  # types of parameters are links,
-numpydoc_xref_ignore = "all"  # other words aren't: those into Python's glossary need a network
-DEFAULT_LINKS.clear()
+numpydoc_xref_param_type = True  # classes in types are links, other words aren't
+numpydoc_xref_ignore = "all"
+DEFAULT_LINKS.clear()  # into glossaries of Python and NumPy, which need a network
 _CLASSES = re.findall(
     r"^   ([\w.]*?\b([A-Z]\w+))$", (HERE / "reference" / "python.rst").read_text(), re.MULTILINE
 )
@@ -77,8 +77,6 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "capture_repr": (),  # what examples print, not what they end in
     "min_reported_time": 1,
-    "remove_config_comments": True,
-    "show_memory": False,
     "write_computation_times": False,
     "show_signature": False,
     "download_all_examples": False,
@@ -95,7 +93,6 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_sidebars = {"which": []}  # has no pages below it
 html_theme_options: dict[str, Any] = {
-    "navigation_with_keys": False,
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -145,13 +142,13 @@ def beside_pages(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
     shutil.copy(HERE / "gallery" / "report.html", app.outdir)
-    environment = app.env
     lines = ["# kem_pymc", "", "> Kernels that evolve as data arrive, for PyMC."]
-    for section in ("which", "tutorials", "how-to", "reference", "explanation", "examples"):
+    sections = ("which", "tutorials", "notebooks", "how-to", "examples", "reference", "explanation")
+    for section in sections:
         lines.append("")
-        for page, title in sorted(environment.titles.items()):
+        for page, title in sorted(app.env.titles.items()):
             if page.partition("/")[0] == section and "/api/" not in page:
-                source = Path(environment.doc2path(page)).suffix
+                source = app.env.doc2path(page).suffix
                 lines.append(f"- [{title.astext()}](_sources/{page}{source}.txt)")
     text = "\n".join(lines) + "\n"
     (Path(app.outdir) / "llms.txt").write_text(text, encoding="utf-8")
