@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = "kem_pymc"
@@ -96,7 +97,7 @@ def who_knows(root: Path, text: str, library: str) -> Iterator[str]:
     knowing = set()
     for path in (root / PACKAGE).rglob("*.py"):
         module = path.relative_to(root / PACKAGE).with_suffix("").as_posix()
-        if module.split("/")[0] != "cli" and _knows(path, library.lower()):
+        if module.split("/")[0] != "cli" and _knows(path.read_text("utf-8"), library.lower()):
             knowing.add(
                 next((t for t in told if module == t or module.startswith(f"{t}/")), module)
             )
@@ -105,12 +106,12 @@ def who_knows(root: Path, text: str, library: str) -> Iterator[str]:
         yield f"{PACKAGE}/{module} {verb} import {library}, other than ARCHITECTURE.md says."
 
 
-def _knows(path: Path, library: str) -> bool:
-    """Return whether a module imports a library or a part of it (arviz_plots).
+@cache  # tests check many trees that differ in a line
+def _knows(text: str, library: str) -> bool:
+    """Return whether a module's text imports a library or a part of it (arviz_plots).
 
     Imports for type checking alone don't count.
     """
-    text = path.read_text("utf-8")
     if library not in text:
         return False
     waiting: list[ast.AST] = [ast.parse(text)]
