@@ -42,9 +42,8 @@ class InputError(ValueError):
         message = str(self.args[0])
         for name, value in self.arguments.items():  # data in messages may have other braces
             message = message.replace(f"{{{name}}}", write(name, value))
-        if self.see:
-            message += f' (More: "{self.see}" in the documentation, under Messages.)'
-        return shortened(message, LONGEST)
+        more = f' (More: "{self.see}" in the documentation, under Messages.)' if self.see else ""
+        return shortened(message, LONGEST) + more
 
 
 class Problems:
@@ -105,7 +104,8 @@ def shortened(text: str, longest: float = inf) -> str:
 
     If there are more than `longest` characters then, the text has only its ends, too.
     """
-    for pattern in (rf"(?<=')[^'\n]{{{WORD},}}(?=')", rf"\S{{{WORD},}}"):
+    quoted = rf"(?<=(?<!\w)')[^'\n]{{{WORD},}}(?='(?!\w))"  # not from one "can't" to the next
+    for pattern in (quoted, rf"\S{{{WORD},}}"):
         text = re.sub(pattern, lambda match: f"{match[0][:ENDS]} ... {match[0][-ENDS:]}", text)
     if len(text) <= longest:
         return text

@@ -93,8 +93,8 @@ def _draw(paths: pd.DataFrame, known: pd.Series) -> Figure:
 
 
 def _at(paths: pd.DataFrame) -> pd.DataFrame:
-    last = int(paths["models"].max())
-    return paths[paths["models"].isin({*AT, last}) & (paths["models"] <= last)]
+    last = min(AT[-1], paths["models"].max())
+    return paths[paths["models"].isin({*AT, last})]
 
 
 def _scores(paths: pd.DataFrame, known: pd.Series) -> pd.DataFrame:
