@@ -132,3 +132,6 @@ def test_long_names_are_shortened_in_messages():
     assert len(str(printable(f"User {name} has one row."))) < 150
     path = "/folder" * 40
     assert path in str(InputError(f"{path} isn't a file. " + "word " * 1000))
+    apart = f"It can't be read. {'word ' * 80}It can't."  # which isn't a name in quotes
+    hint = ' (More: "Gaps" in the documentation, under Messages.)'
+    assert str(InputError(apart, see="Gaps")) == apart + hint
