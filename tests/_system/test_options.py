@@ -135,3 +135,4 @@ def test_long_names_are_shortened_in_messages():
     apart = f"It can't be read. {'word ' * 80}It can't."  # which isn't a name in quotes
     hint = ' (More: "Gaps" in the documentation, under Messages.)'
     assert str(InputError(apart, see="Gaps")) == apart + hint
+    assert str(InputError("word " * 1000, see="Gaps")).endswith(hint)
