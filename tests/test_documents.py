@@ -185,7 +185,7 @@ def test_tables_are_read_by_their_commands(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("line", lines())
 def test_paths_of_commands_exist(line: str) -> None:
     for word in shlex.split(line):
-        if re.match(r"(tests|benchmarks|models|docs)/", word):
+        if re.match(r"(tests|benchmarks|models|docs)/", word) and word != "docs/_build":
             assert (ROOT / word).exists()
 
 
