@@ -34,7 +34,7 @@ def input_rows(x: npt.ArrayLike, dimension: int, missing: bool = False) -> np.nd
 
 
 def check_points(
-    x: npt.ArrayLike, y: npt.ArrayLike, dimension: int
+    x: npt.ArrayLike, y: npt.ArrayLike, dimension: int, least: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of one user as float64 arrays of shape (n, D) and (n,).
 
@@ -46,18 +46,20 @@ def check_points(
         Targets.
     dimension : int
         Number of features, D.
+    least : int
+        Least number of points, 0 or 1.
 
     Raises
     ------
     InputError
-        If there are no points, the shapes don't fit, or a value isn't a finite number of at most
-        1e12 in size.
+        If there are too few points, the shapes don't fit, or a value isn't a finite number of at
+        most 1e12 in size.
     """
     x, y = input_rows(x, dimension), number_array("targets", y)
-    if y.shape != (len(x),) or not len(y):
+    if y.shape != (len(x),) or len(y) < least:
         raise InputError(
             f"There are inputs of shape {x.shape} and targets of shape {y.shape}. "
-            "Give one target per row of inputs, for at least one point."
+            f"Give one target per row of inputs{', for at least one point' * least}."
         )
     return x, y
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
+from scipy.stats import beta
 
 #: Probabilities of the central intervals that are calibrated, and how far they reach if predictions
 #: are right. Between them the reach is interpolated; beyond, it is proportional to the last.
@@ -122,3 +123,21 @@ class Outcome(NamedTuple):
 def score(before: np.ndarray, until: np.ndarray) -> np.ndarray:
     """Return the scores (m,) of targets, from P(Y < y) and P(Y <= y) (m,)."""
     return np.clip(np.maximum(ndtri(before), -ndtri(until)), 0, FURTHEST)
+
+
+def share_interval(values: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of persons' shares (n,) (Korn and Graubard 1998).
+
+    It is that of Clopper and Pearson, for as many independent rows as have the variance of the mean
+    over persons; where that is zero, for as many as there are persons.
+    """
+    n, share = len(values), values.mean()
+    if n < 2:
+        return 0.0, 1.0
+    variance, rows = values.var(ddof=1) / n, float(n)
+    if variance > 0:
+        rows = share * (1 - share) / variance * (stdtrit(1e9, 0.025) / stdtrit(n - 1, 0.025)) ** 2
+    inside = share * rows
+    low = beta.ppf(0.025, inside, rows - inside + 1) if share > 0 else 0.0
+    high = beta.ppf(0.975, inside + 1, rows - inside) if share < 1 else 1.0
+    return float(low), float(high)

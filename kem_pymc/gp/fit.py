@@ -205,13 +205,13 @@ def bic(log_likelihood: float, n_parameters: int, n_points: int) -> Criterion:
     n_parameters : int
         |theta|: the number of hyperparameters of the kernel, plus one for the noise.
     n_points : int
-        Number of points n.
+        Number of points n; without any, there is no penalty.
 
     Returns
     -------
     Criterion
     """
-    value = n_parameters * math.log(n_points) - 2 * log_likelihood
+    value = n_parameters * math.log(max(n_points, 1)) - 2 * log_likelihood
     return Criterion(value, -value / 2)
 
 

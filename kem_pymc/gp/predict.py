@@ -98,7 +98,7 @@ class Conditioned:
             known = self.conditional.whiten(new.cross).T
             noise *= new.factors if len(new.factors) else 1.0
         parts, priors = self.kernel.parts_and_variances(x_new, self.x)
-        white = self.conditional.whiten(parts.reshape(-1, n).T).T.reshape(parts.shape)
+        white = self.conditional.whiten(parts.reshape(len(parts) * m, n).T).T.reshape(parts.shape)
         given = known, white, priors, self.conditional.white
         own, means, sds, sd = _moments(mean, variance, *given)
         pool = self.coordinates.pool

@@ -382,7 +382,8 @@ class Design:
 
 
 def _products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return (one[:, :, None] * other[:, None, :]).reshape(len(one), -1)
+    columns = one.shape[1] * other.shape[1]
+    return (one[:, :, None] * other[:, None, :]).reshape(len(one), columns)
 
 
 def default_terms(cohort: Cohort) -> tuple[tuple[str, ...], tuple[str, ...]]:

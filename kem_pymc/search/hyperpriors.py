@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -88,6 +89,9 @@ class Hyperpriors:
                     "Give a finite mean and a positive standard deviation."
                 )
         object.__setattr__(self, "table", MappingProxyType(table))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self.table), self.noise)  # a proxy can't be pickled
 
     @classmethod
     def with_noise(cls, sd: float) -> "Hyperpriors":

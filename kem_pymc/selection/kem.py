@@ -102,6 +102,8 @@ class KEMSelector(PoolSelector):
     one in the pilot study. Unless weights were learned, that of final compositions is .8.
     """
 
+    least = 0
+
     def __init__(
         self,
         evolutions: Evolutions,

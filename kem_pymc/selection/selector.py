@@ -46,7 +46,8 @@ class Selector(Protocol):
         Parameters
         ----------
         x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
+            All of the user's inputs so far, in the user's units. With none, shape (0, D), a new
+            user is predicted by what was learned from pilot users, if the method learns that.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
             Selection or composition of the time step before; None at the first. If it is a
@@ -64,8 +65,9 @@ class Selector(Protocol):
         Raises
         ------
         InputError
-            If there are no points, the shapes don't match, a value isn't a finite number, or the
-            method needs the previous composition, and it has candidates that aren't in the pool.
+            If there are no points and the method needs some, the shapes don't match, a value isn't
+            a finite number, or the method needs the previous composition, and it has candidates
+            that aren't in the pool.
         """
 
 
@@ -119,7 +121,7 @@ class ScaledPoints:
         """
         inputs, noise = scaling.inputs(x), None if noise is None else check_noise(noise, y)
         targets, sds = scaling.observations(y, noise, sizes)
-        if scaling.family is None:
+        if scaling.family is None or not len(y):
             variances = None if sds is None else sds**2
             return cls(inputs, targets, KnownPart.of(shared, inputs, variances))
         each = None if sizes is None else filled(sizes)
@@ -163,6 +165,9 @@ class PoolSelector(Selector):
     shared: MeanProcess | None = None
     distribution: FeatureDistribution | None = None
 
+    #: Least number of points; 0 of methods that know kernels and values from pilot users.
+    least: int = 1
+
     def select(
         self,
         x: npt.ArrayLike,
@@ -173,7 +178,7 @@ class PoolSelector(Selector):
         sizes: npt.ArrayLike | None = None,
     ) -> Selection:
         started = time.perf_counter()
-        x, y = check_points(x, y, self.pool.dimension)
+        x, y = check_points(x, y, self.pool.dimension, self.least)
         points = ScaledPoints.of(self.scaling, x, y, self.shared, noise=noise, sizes=sizes)
         considered = tuple(self._consider(points, previous))
         return Selection(

@@ -38,6 +38,8 @@ class TwoLevelSelector(PoolSelector):
         Scaling applied to the user's data.
     """
 
+    least = 0
+
     def __init__(self, posterior: PopulationPosterior, scaling: Scaling) -> None:
         self.personal, self.hyperparameters, self.noise = _own_kernel(posterior)
         candidates = self.personal.candidates or (Candidate(),)

@@ -19,8 +19,8 @@ from kem_pymc.trial.store import Store, insert, log, now, participant_row
 #: Largest number of rows of an upload, and number that is written at a time.
 MOST_ROWS, PART = 100_000, 100
 
-#: Status of rows of participants who aren't registered.
-UNKNOWN = "unknown"
+#: Status of rows of participants who aren't registered, and of rows that selections use.
+UNKNOWN, USED = "unknown", ("accepted", "corrected", "duplicate")
 
 _e = schema.entries.c
 

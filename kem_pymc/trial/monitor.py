@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta, t
+from scipy.stats import t
 from sqlalchemy import Connection, func, select
 
-from kem_pymc.gp.calibration import Outcome
+from kem_pymc.gp.calibration import Outcome, share_interval
 from kem_pymc.selection.scores import LEVELS, outcome_of
 from kem_pymc.selection.selection import Selection
 from kem_pymc.trial import alarms, intake, schema
@@ -302,7 +302,7 @@ def _summary(rows: pd.DataFrame, pilots: pd.DataFrame, by: str) -> pd.DataFrame:
         if len(theirs.points):
             promised = own.weights.mean(axis=0) @ typical
         for name, values, promise in zip(names, each.T, promised, strict=True):
-            low, high = (_share if name.startswith("within") else _mean)(values)
+            low, high = (share_interval if name.startswith("within") else _mean)(values)
             found.append((key, name, values.mean(), low, high, promise, len(values)))
     columns = [by, "quantity", "value", "low", "high", "promised", "participants"]
     return pd.DataFrame(found, columns=columns)
@@ -315,21 +315,3 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
         return np.nan, np.nan
     half = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)
     return values.mean() - half, values.mean() + half
-
-
-def _share(values: np.ndarray) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of persons' shares (Korn and Graubard 1998).
-
-    It is that of Clopper and Pearson, for as many independent rows as have the variance of the mean
-    over persons; where that is zero, for as many as there are persons.
-    """
-    n, share = len(values), values.mean()
-    if n < 2:
-        return 0.0, 1.0
-    variance, rows = values.var(ddof=1) / n, float(n)
-    if variance > 0:
-        rows = share * (1 - share) / variance * (t.ppf(0.025, 1e9) / t.ppf(0.025, n - 1)) ** 2
-    inside = share * rows
-    low = beta.ppf(0.025, inside, rows - inside + 1) if share > 0 else 0.0
-    high = beta.ppf(0.975, inside + 1, rows - inside) if share < 1 else 1.0
-    return float(low), float(high)

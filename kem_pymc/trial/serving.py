@@ -1,19 +1,19 @@
 """Predictions by stored selections; nothing is fitted."""
 
 import json
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sqlalchemy import Connection, bindparam, select
-from sqlalchemy.engine import RowMapping as Row
 
 from kem_pymc.data.cells import days
 from kem_pymc.errors import InputError
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.trial import rows, schema
-from kem_pymc.trial.store import Store, insert, now
+from kem_pymc.trial.store import Store, insert, now, participant_row
 
 #: What is recorded of predictions, with the probabilities of quantiles.
 SERVED = {"low_95": 0.025, "median": 0.5, "high_95": 0.975}
@@ -82,7 +82,9 @@ def predict(
                 f"Participant {known['label']} has no selection yet. Add rows, and update."
             )
         selection = store.selection(db, row)
-        x = _inputs(store, db, known, at) if isinstance(at, pd.DataFrame) else at
+        x = at
+        if isinstance(at, pd.DataFrame):
+            x = _inputs(store, db, known["id"], known["artefact"], at)
     sure = calibrated and selection.calibration is not None
     prediction = selection.predict(x, include_noise=True, calibrated=sure)
     quantiles = {name: prediction.quantile(p) for name, p in SERVED.items()}
@@ -101,14 +103,37 @@ def predict(
     return Served(prediction, quantiles, row["id"], row["answer"], row["severity"])
 
 
-def _inputs(store: Store, db: Connection, known: Row, at: pd.DataFrame) -> np.ndarray:
-    """Return the inputs (m, D) of rows: dates count from the participant's first row."""
-    evolutions, o = store.selector(known["artefact"]).evolutions, schema.observations.c
-    live = (o.participant == known["id"]) & (o.state == "live")
+@schema.lasting
+def predict_one(store: Store, x: Mapping[str, Any]) -> float:
+    """Predict one row of a participant, also of a new one; see :meth:`Trial.predict_one`."""
+    if store.roles.user not in x:
+        raise InputError(f"The row has no {store.roles.user!r}. Say whose it is.")
+    label, artefact, at = rows.label_of(x[store.roles.user]), store.artefact, pd.DataFrame([x])
+    with schema.reading(store.engine) as db:
+        known = participant_row(db, label)
+        if known is not None:
+            known, artefact = store.known(db, label), known["artefact"]
+            if store.last(db, known["id"], artefact) is not None:
+                return float(predict(store, label, at, False).prediction.mean[0])
+        inputs = _inputs(store, db, None, artefact, at)
+    selector = store.selector(artefact)
+    selection = selector.select(np.empty((0, selector.pool.dimension)), np.empty(0))
+    return float(selection.predict(inputs, include_noise=True).mean[0])
+
+
+def _inputs(
+    store: Store, db: Connection, participant: int | None, artefact: int, at: pd.DataFrame
+) -> np.ndarray:
+    """Return the inputs (m, D) of rows: dates count from the participant's first row.
+
+    That is the first of these if the participant has none, or is None.
+    """
+    evolutions, o = store.selector(artefact).evolutions, schema.observations.c
+    live = (o.participant == participant) & (o.state == "live")
     coming = rows.read(rows.contents(at.rename(columns=str).assign(**{store.roles.user: 0})))
     if evolutions.target not in coming:
-        query = select(o.content).where(live).limit(1)
-        coming[evolutions.target] = json.loads(db.execute(query).scalar_one())[1]
+        content = db.execute(select(o.content).where(live).limit(1)).scalar()
+        coming[evolutions.target] = 1 if content is None else json.loads(content)[1]
     for name in (store.roles.noise, store.roles.size):
         if name is not None:
             coming[name] = 1
@@ -116,8 +141,10 @@ def _inputs(store: Store, db: Connection, known: Row, at: pd.DataFrame) -> np.nd
     values = rows.despite(coming, store.roles, evolutions)
     x = np.array([one.x for one in values])
     if store.roles.time in evolutions.features:
-        every = rows.stamps_of(list(db.execute(select(o.time).where(live)).scalars()))
-        stamps = pd.concat([every.sort_values().iloc[:1], rows.stamps_of([v.time for v in values])])
+        written = list(db.execute(select(o.time).where(live)).scalars())
+        coming_at = rows.stamps_of([v.time for v in values])
+        first = (rows.stamps_of(written) if written else coming_at).sort_values()
+        stamps = pd.concat([first.iloc[:1], coming_at])
         since = days(stamps, np.zeros(len(stamps), dtype=int))
         x[:, evolutions.features.index(store.roles.time)] = since[1:]
     return x

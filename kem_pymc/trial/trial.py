@@ -1,7 +1,7 @@
 """A running trial in a database."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -308,6 +308,50 @@ class Trial:
             If the participant doesn't take part or has no selection yet, or inputs are invalid.
         """
         return serving.predict(self._store, participant, at, calibrated)
+
+    # One row at a time, as River's models.
+
+    def learn_one(self, x: Mapping[str, Any], y: Any) -> None:
+        """Add a row, register its participant if need be, and select from all that is known now.
+
+        Parameters
+        ----------
+        x : mapping
+            The row without its target: participant, time and features by the names of columns.
+        y : target
+
+        Raises
+        ------
+        InputError
+            If the row isn't accepted, such as because a person has to look at it first, or columns
+            are missing.
+        """
+        receipt = self.add([{**x, self._store.evolutions.target: y}], register=True)
+        (entry,) = receipt.entries.itertuples()
+        if entry.status not in intake.USED:
+            raise InputError(f"The row is {entry.status}: {entry.reason}")
+        self.update([x[self._store.roles.user]])
+
+    def predict_one(self, x: Mapping[str, Any]) -> float:
+        """Predict the mean of a row's target, of a participant who is known or new.
+
+        Without selections, it is what pilot users say of a new user; that isn't recorded.
+
+        Parameters
+        ----------
+        x : mapping
+            As for :meth:`learn_one`.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            If the row has no participant, or one who was removed, or columns are missing.
+        """
+        return serving.predict_one(self._store, x)
 
     def selections(self, participant: str | int | None = None) -> pd.DataFrame:
         """Return the selections of a participant, or of all, in order."""

@@ -61,6 +61,28 @@ def data(name):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+def test_before_any_data_a_new_user_is_predicted(name, learned):
+    """By the same kernels with the same weights as without a family; medians by drawing."""
+    family, scaling = FAMILIES[name][0], data(name)[-1]
+    given = {} if FAMILIES[name][1] is None else {"sizes": []}
+    nothing = np.empty((0, 1)), np.empty(0)
+    selection = KEMSelector(replace(learned, scaling=scaling)).select(*nothing, **given)
+    plain = KEMSelector(replace(learned, scaling=replace(scaling, family=None))).select(*nothing)
+    weights = [[row.weight for row in each.considered] for each in (selection, plain)]
+    np.testing.assert_allclose(*weights, rtol=1e-6)
+    at = np.array([[3.0], [22.0]])
+    latent, rng = plain.predict(at), np.random.default_rng(0)
+    kernels = rng.choice(len(latent.noises), 200_000, p=latent.function.weights)
+    drawn = rng.normal(latent.function.mean[kernels], latent.function.sd[kernels])
+    nodes, shares = np.polynomial.hermite_e.hermegauss(20)
+    noise = np.sqrt(latent.noises[kernels])
+    curves = sum(p * family.mean(drawn + noise * z) for z, p in zip(nodes, shares, strict=True))
+    expected = np.median(curves / shares.sum(), axis=0)
+    found = selection.predict(at).observation.curve_quantile(0.5)
+    np.testing.assert_allclose(found, expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_likelihood_and_predictions_are_those_of_importance_sampling(name, learned):
     """Of the fitted values; fails where a constant, the scaling or the sizes are left out."""
     x, y, sizes, scaling = data(name)

@@ -12,6 +12,7 @@ from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.selection.kem import KEMSelector
+from tests.gp.problems import composition_covariance
 from tests.refusals import refused
 from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
 
@@ -42,6 +43,32 @@ def test_targets_with_huge_noise_might_as_well_be_missing(learned, in_other_unit
     exact = selector.select(x, y, noise=np.zeros(12))
     assert exact.to_frame().equals(selector.select(x, y).to_frame())
     refused(lambda: selector.select(x, y, noise=[1.0]), "one standard deviation")
+
+
+def test_before_any_data_a_new_user_is_predicted(learned, in_other_units):
+    """Weights are the probabilities of first kernels, and quantiles those of draws from the priors.
+
+    Catches evidence of no data that isn't one, and values that aren't those of pilot users: a
+    spread that is a tenth too small moves the quantiles by more than the tolerance.
+    """
+    selection = KEMSelector(in_other_units(learned)).select(np.empty((0, 1)), [])
+    weights = [row.weight for row in selection.considered]
+    probabilities = np.array([row.probability for row in selection.considered])
+    np.testing.assert_allclose(weights, probabilities / probabilities.sum(), rtol=1e-10)
+    at = np.array([[7.0], [70.0]])
+    prediction = selection.predict(at, include_noise=True)
+    np.testing.assert_allclose(prediction.mean, 100)
+    assert "0 points" in repr(selection)
+    rng, draws = np.random.default_rng(0), []
+    for child, weight in zip(learned.children("WHITE"), weights, strict=True):
+        where = Coordinates(POOL, child.composition)
+        spread = rng.normal(child.centre, child.spread, (int(4000 * weight), len(where)))
+        for named, noise in where.all_named(spread):
+            covariance = composition_covariance(child.composition, named, at / 7, at / 7)
+            draws.append(np.sqrt(np.diag(covariance) + noise) * rng.normal(size=2))
+    for p in (0.025, 0.25, 0.9):
+        drawn = 100 + 50 * np.quantile(np.array(draws), p, axis=0)
+        np.testing.assert_allclose(prediction.quantile(p), drawn, rtol=0.06, atol=3)
 
 
 def test_later_steps_consider_the_current_composition_as_well(learned):
@@ -213,7 +240,7 @@ def test_unknown_options_are_refused(learned, options, message):
     [
         ([[1.0, 2.0]], [1.0], None, r"shape \(1, 2\)"),
         ([[1.0]], [1.0, 2.0], None, r"Give one target per row"),
-        ([], [], None, r"at least one point"),
+        ([], [1.0], None, r"Give one target per row"),
         ([[np.nan]], [1.0], None, r"missing, infinite"),
         ([[1.0]], [np.inf], None, r"missing, infinite"),
         ([["a"]], [1.0], None, r"all numbers"),

@@ -455,3 +455,24 @@ def test_databases_without_a_trial_or_with_one_are_refused(url, evolutions, tmp_
     empty.register("ann")
     refused(lambda: empty.predict("ann", [[1.0]]), "no selection yet")
     empty.close()
+
+
+def test_one_row_at_a_time_as_rivers_models(trial, rows, evolutions):
+    """Predictions before each row are those of `predict`, and before the first those of no data."""
+    ann = rows[rows["id"] == "ann"].drop(columns="steps").to_dict("records")
+    targets = rows.loc[rows["id"] == "ann", "steps"]
+    at = np.array([[ann[0]["week"]]])
+    nothing = KEMSelector(evolutions).select(np.empty((0, 1)), []).predict(at, include_noise=True)
+    assert trial.predict_one(ann[0]) == nothing.mean[0]
+    assert len(trial.participants()) == 0
+    for x, y in zip(ann, targets, strict=True):
+        trial.learn_one(x, y)
+    for x in ann[:2]:
+        assert trial.predict_one(x) == trial.predict("ann", [[x["week"]]]).prediction.mean[0]
+    assert len(trial.selections("ann")) == len(ann)
+    refused(lambda: trial.learn_one(ann[0], 1e9), "quarantined", "steps")
+    refused(lambda: trial.learn_one({"week": 2.0}, 1.0), "id")
+    refused(lambda: trial.predict_one({"week": 2.0}), "id", "whose")
+    refused(lambda: trial.predict_one({"id": "bob"}), "week")
+    trial.remove("ann")
+    refused(lambda: trial.predict_one(ann[0]), "removed")

@@ -23,8 +23,8 @@ def report(
 
     The report shows what users share and how they differ, the graph of evolutions, a description of
     each composition in plain English, every user's kernels and predictions, diagnostics with
-    remedies, settings, versions and citations. Sections for which `source` has no data are left
-    out, and the page says which command produces the data.
+    remedies, settings, versions, a model card and citations. Sections for which `source` has no
+    data are left out, and the page says which command produces the data.
 
     Parameters
     ----------
@@ -82,12 +82,14 @@ def page_of(material: Material) -> str:
     from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.evolutions.from_posterior import pilot_population
     from kem_pymc.plots.report import sections, study
+    from kem_pymc.plots.report.card import card
     from kem_pymc.plots.report.pictures import SETTINGS
     from kem_pymc.plots.report.pilots import selected_without
     from kem_pymc.plots.report.values import ENOUGH
 
     learned, idata, selections = material.evolutions, material.idata, material.selections
     content: dict[str, Any] = {"material": material, "study": study.tables(material)}
+    content["card"] = card(learned)
     content |= {"n_pilots": 0, "novelty": learned.novelty or UNLEARNED, "enough": ENOUGH}
     with rc_context(SETTINGS):
         content |= sections.evolutions(learned)

@@ -25,7 +25,7 @@ from tests.shown import Page
 
 def test_all_sections_are_there(page):
     names = ("population", "parts", "graph", "kernels", "pilots", "new", "diagnostics", "study")
-    names = (*names, "cite")
+    names = (*names, "card", "cite")
     assert [a["id"] for a in page.all("section")] == [*names]
     assert {a["href"] for a in page.all("a")} >= {f"#{name}" for name in names}
     for landmark in ("h1", "header", "nav", "main", "footer"):
@@ -137,7 +137,7 @@ def test_parts_that_are_missing_are_named_with_their_command(folder):
     shutil.rmtree(folder / "posterior.zarr")
     page = Page(report(folder).read_text("utf-8"))
     sections = [a["id"] for a in page.all("section")]
-    assert sections == ["graph", "kernels", "study", "cite"]
+    assert sections == ["graph", "kernels", "study", "card", "cite"]
     assert "diagnostics, which kem fit writes" in page.text
     assert "new users, which kem select --out" in page.text
     assert (folder / "report.html").is_file()
