@@ -1,7 +1,8 @@
 """Regressors of users whose rows arrive in time steps."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,8 @@ STEPS = 6
 EVERYTHING = None
 
 
-class TimedRows(NamedTuple):
+@dataclass(frozen=True)
+class TimedRows:
     """The rows of a user in order of time.
 
     Attributes
@@ -68,11 +70,9 @@ class TimedRows(NamedTuple):
 
     def same_steps(self, other: "TimedRows") -> int:
         """Return the number of first time steps that have the same rows in both."""
-        for count, (one, two) in enumerate(zip(self.ends, other.ends, strict=False)):
-            x, y = (
-                np.array_equal(a[:one], b[:one]) for a, b in zip(self[:2], other[:2], strict=True)
-            )
-            if not (one == two and x and y):
+        for count, (n, end) in enumerate(zip(self.ends, other.ends, strict=False)):
+            same = n == end and np.array_equal(self.x[:n], other.x[:n])
+            if not (same and np.array_equal(self.y[:n], other.y[:n])):
                 return count
         return min(len(self.ends), len(other.ends))
 
