@@ -18,6 +18,7 @@ from kem_pymc.cli.main import app
 from kem_pymc.cli.tables import Table
 from kem_pymc.kernels import base
 from kem_pymc.lifelong.training import training
+from tests.cli.conftest import fine
 from tests.cli.test_main import commands as all_commands
 
 ROOT = Path(__file__).parents[1]
@@ -134,6 +135,19 @@ def test_python_runs_in_order(
         for number, block in enumerate(blocks(document, "python")):
             exec(compile(block, f"{document}, block {number}", "exec"), names)
     training.cache_clear()
+
+
+@pytest.mark.newcomer
+def test_the_first_answer_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a number or a word of the first tutorial isn't what the command prints."""
+    document = "docs/tutorials/first-answer.md"
+    monkeypatch.chdir(tmp_path)
+    (python,) = blocks(document, "python")
+    exec(compile(python, document, "exec"), {})
+    command = next(line for line in lines() if line.startswith("kem effects --data visits.csv"))
+    printed = " ".join(fine(*shlex.split(command)[1:]).split())
+    (shown,) = re.findall(r"```\n(The mean curve.*?)```", TEXTS[document], flags=re.DOTALL)
+    assert " ".join(shown.split()) in printed
 
 
 @pytest.mark.parametrize("line", commands())

@@ -1,6 +1,7 @@
 """What the regressors have in common: input, predictions and pickles."""
 
 from importlib.metadata import version
+from numbers import Integral
 from pickle import loads
 from typing import Any
 
@@ -53,8 +54,8 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
 
     def _seed(self) -> int:
         """Return a seed by `random_state`: a number is its own."""
-        if isinstance(self.random_state, int):
-            return self.random_state
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _inputs(self, X: Any) -> np.ndarray:

@@ -1,13 +1,15 @@
 """The Kernel Evolution Model, as a regressor."""
 
+import warnings
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.datasets.pools import default_pool
-from kem_pymc.errors import InputError
-from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
+from kem_pymc.errors import InputError, SamplingWarning
+from kem_pymc.evolutions.evolutions import DISAGREE, Evolutions
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.priors import Priors
@@ -49,6 +51,8 @@ class KEMRegressor(UserRegressor):
         Number of processes that sample; by default, one per core, but no more than chains.
     random_state : int, RandomState instance or None
         The same number gives the same draws.
+    verbose : bool
+        Whether to show how far learning is, on the error stream.
 
     Attributes
     ----------
@@ -88,6 +92,7 @@ class KEMRegressor(UserRegressor):
         chains: int = 4,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.pool = pool
         self.priors = priors
@@ -99,6 +104,7 @@ class KEMRegressor(UserRegressor):
         self.chains = chains
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _learn(self, cohort: Cohort, grouped: bool) -> KEMSelector:
         self.posterior_ = {}
@@ -108,10 +114,11 @@ class KEMRegressor(UserRegressor):
             return KEMSelector(self.evolutions_)
         pool = default_pool(cohort) if self.pool is None else self.pool
         model = EvolutionModel.from_cohort(
-            cohort, pool, self.priors, shared=self.shared, progress=False
+            cohort, pool, self.priors, shared=self.shared, progress=bool(self.verbose)
         )
         options: dict[str, Any] = {"draws": self.draws, "tune": self.tune, "chains": self.chains}
-        options |= {"random_seed": self._seed(), "cores": self.n_jobs, "progress": False}
+        options |= {"random_seed": self._seed(), "cores": self.n_jobs}
+        options |= {"progress": bool(self.verbose)}
         idata = sample(model, **options)
         others: dict[str, Any] = {
             name: sample(of(model), **options) for name, of in models_of(model).items()
@@ -120,4 +127,10 @@ class KEMRegressor(UserRegressor):
         self.evolutions_ = Evolutions.from_posterior(idata, **others)
         with suppress(InputError):  # where there are too few users for it
             self.evolutions_ = calibrate(self.evolutions_, idata, **others)
+        apart = " ".join(disagreements(diagnose(idata, final=others["final"])))
+        if apart:
+            settings = {**self.evolutions_.settings, DISAGREE: apart}
+            self.evolutions_ = replace(self.evolutions_, settings=settings)
+            message = f"{apart} Give more draws, and more before them: draws= and tune=."
+            warnings.warn(message, SamplingWarning, stacklevel=3)
         return KEMSelector(self.evolutions_)

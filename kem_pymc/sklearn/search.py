@@ -35,6 +35,8 @@ class KernelSearchRegressor(GaussianRegressor):
         same options reads them there, and evaluates none again.
     random_state : int, RandomState instance or None
         The same number gives the same kernels.
+    verbose : bool
+        Whether to show how far the search is, on the error stream.
 
     Attributes
     ----------
@@ -65,6 +67,7 @@ class KernelSearchRegressor(GaussianRegressor):
         horizon: int | None = None,
         out: str | PathLike[str] | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.method = method
         self.budget = budget
@@ -74,6 +77,7 @@ class KernelSearchRegressor(GaussianRegressor):
         self.horizon = horizon
         self.out = out
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Search for a kernel.
@@ -107,7 +111,7 @@ class KernelSearchRegressor(GaussianRegressor):
             budget=self.budget,
             seed=self._seed(),
             out=self.out,
-            progressbar=False,
+            progressbar=bool(self.verbose),
             **options,
         )
         return self

@@ -122,6 +122,11 @@ class UserRegressor(GaussianRegressor):
             If users can't be learned from, such as where a column is constant.
         ValueError
             If an array has missing values or another length, or there is a single row.
+
+        Warns
+        -----
+        SamplingWarning
+            If draws don't suffice, such as where chains disagree.
         """
         inputs, targets = self._points(X, y, reset=True, least=2)
         grouped, n = groups is not None, len(targets)
@@ -207,8 +212,15 @@ class UserRegressor(GaussianRegressor):
         """
         inputs = self._inputs(X)
         mean, sd = np.empty(len(inputs)), np.empty(len(inputs))
-        for user, places in _places(groups, len(inputs)).items():
-            prediction = self._last(user).predict(inputs[places], include_noise=True)
+        users, new = _places(groups, len(inputs)), np.empty(0, dtype=int)
+        for user in users.keys() - self.selections_:
+            new = np.append(new, users.pop(user))
+        kernels = [(self.selections_[user][-1], places) for user, places in users.items()]
+        if len(new):
+            nothing = np.empty((0, self.n_features_in_)), np.empty(0)
+            kernels.append((self.selector_.select(*nothing), new))
+        for selection, places in kernels:
+            prediction = selection.predict(inputs[places], include_noise=True)
             mean[places], sd[places] = moments(prediction, return_std=True)
         return (mean, sd) if return_std else mean
 
@@ -272,12 +284,6 @@ class UserRegressor(GaussianRegressor):
         points: Points = rows.x, rows.y, rows.ends if self.evolves else rows.ends[-1:], {}
         last = kept[-1] if kept else None
         return [*kept, *select_online_for_user(self.selector_, points, len(kept), last)]
-
-    def _last(self, user: Hashable) -> Selection:
-        """Return a user's last selection; a new user's before there are any data."""
-        if user in self.selections_:
-            return self.selections_[user][-1]
-        return self.selector_.select(np.empty((0, self.n_features_in_)), np.empty(0))
 
 
 def _places(groups: Any, n: int) -> dict[Hashable, np.ndarray]:

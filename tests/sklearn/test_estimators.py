@@ -2,6 +2,7 @@
 
 import pickle
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import kem_pymc as kem
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import SamplingWarning
+from kem_pymc.evolutions.evolutions import DISAGREE
+from kem_pymc.runs.models import models_of
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.sklearn import KEMRegressor, KernelSearchRegressor, PopulationRegressor, base
+from kem_pymc.sklearn import kem as estimator
 from tests.refusals import refused
 
 #: Few draws and models, with which each still explains half of the variance of scikit-learn's data.
@@ -36,6 +41,27 @@ def test_scikit_learn_finds_no_fault(name):
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert failed == []
     assert Counter(r["status"] for r in results)["passed"] > 50
+
+
+@pytest.mark.integration
+def test_learning_is_the_librarys_and_chains_that_disagree_are_named(rows, monkeypatch):
+    """The same evolutions, weights and calibration as by its functions, one after another."""
+    monkeypatch.setattr(estimator, "disagreements", lambda _: ["Chains differ."])
+    regressor = clone(SMALL["kem"])
+    with pytest.warns(SamplingWarning, match="Chains differ. Give more draws"):
+        regressor.fit(rows[["week"]], rows["steps"], rows["id"], rows["step"])
+    cohort = Cohort.from_frame(
+        rows, user="id", time="step", target="steps", features=["week"], batch=3
+    )
+    cohort = replace(cohort, target="y", time=None, time_kind=None)
+    model = kem.EvolutionModel.from_cohort(cohort, kem.datasets.default_pool(cohort))
+    options = {"draws": 2, "tune": 2, "chains": 1, "cores": 1, "random_seed": 0, "progress": False}
+    posteriors = {name: kem.sample(of(model), **options) for name, of in models_of(model).items()}
+    idata = kem.sample(model, **options)
+    learned = kem.Evolutions.from_posterior(idata, **posteriors)
+    learned = kem.calibrate(learned, idata, **posteriors)
+    said = replace(learned, settings={**learned.settings, DISAGREE: "Chains differ."})
+    assert regressor.evolutions_.content_hash == said.content_hash
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +146,13 @@ def test_time_steps_without_times(learned, rows):
 @pytest.mark.parametrize("name", ["population", "kem"])
 def test_users_who_are_left_out_in_turn(name, learned, rows):
     """GroupKFold gives users by metadata routing, and pandas' names pass a pipeline."""
-    estimator = clone(SMALL[name])
+    regressor = clone(SMALL[name])
     if name == "kem":
-        estimator = KEMRegressor(evolutions=learned)
+        regressor = KEMRegressor(evolutions=learned)
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(
             StandardScaler(with_mean=False, with_std=False).set_output(transform="pandas"),
-            estimator.set_fit_request(groups=True, times=True),
+            regressor.set_fit_request(groups=True, times=True),
         )
         given = {"groups": rows["id"], "times": rows["step"]}
         x, y = rows[["week"]], rows["steps"]
@@ -134,7 +160,7 @@ def test_users_who_are_left_out_in_turn(name, learned, rows):
         whole = pipeline.fit(x, y, **given)[-1]
     assert list(whole.feature_names_in_) == ["week"]
     out = rows["id"] == "bob"
-    others = clone(estimator).fit(x[~out], y[~out], *(v[~out] for v in given.values()))
+    others = clone(regressor).fit(x[~out], y[~out], *(v[~out] for v in given.values()))
     np.testing.assert_allclose(found[out], others.predict(x[out]), rtol=1e-12)
 
 
