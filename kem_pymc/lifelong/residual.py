@@ -24,6 +24,10 @@ OFFSET = 0.3
 #: about how different the next one is, and where it is thought to be like them its search is local.
 LEAST_RESIDUAL = 0.3
 
+#: Largest size of normalised values of functions that are like earlier ones. Far from all that came
+#: before, the model, whose scale is that of earlier values, sees a cliff and stays at its foot.
+FURTHEST = 10.0
+
 #: Largest number of evaluations of earlier tasks that are learned from.
 MOST = 150
 
@@ -129,7 +133,8 @@ class Before:
 class ResidualGP:
     """A Gaussian process whose prior mean is learned from earlier tasks.
 
-    Values of all tasks are normalised together, as of functions with the same units. Of many
+    Values of all tasks are normalised together, as of functions with the same units; a task whose
+    values are far from those of earlier ones is learned from alone. Of many
     evaluations of earlier tasks some are left out, evenly by the ranks of values in each task.
 
     What is learned is a function of the tasks and the seed. What was learned from earlier tasks is
@@ -155,12 +160,11 @@ class ResidualGP:
         """
         *earlier, task = tasks
         y, place = self.y(tasks), len(earlier)
-        if not earlier:
+        if not earlier or self._is_unlike(tasks):
             lengthscales, of_tasks, noise = fitted(task.rows, y, rng)
             kernel = Kernel(lengthscales, float(of_tasks[0, 0]), noise)
-            return TaskModel(
-                Posterior.of(ResidualProcess(None, kernel), placed(task.rows, 0), y), 0
-            )
+            process = ResidualProcess(None, kernel)
+            return TaskModel(Posterior.of(process, placed(task.rows, place), y), place)
         before = self._learned(earlier)
         x = np.concatenate([before.x, placed(task.rows, place)])
         every = np.append(before.y, y)
@@ -170,9 +174,17 @@ class ResidualGP:
 
     def y(self, tasks: Sequence[Task]) -> np.ndarray:
         """Return the normalised values (n,) of the last task."""
+        if len(tasks) == 1 or self._is_unlike(tasks):
+            return tasks[-1].y
+        return self._in_common_units(tasks)
+
+    def _is_unlike(self, tasks: Sequence[Task]) -> bool:
+        """Whether values are so far from those of earlier tasks that these say nothing of them."""
+        return bool((np.abs(self._in_common_units(tasks)) > FURTHEST).any())
+
+    def _in_common_units(self, tasks: Sequence[Task]) -> np.ndarray:
+        """Return the last task's values (n,), normalised as those of earlier tasks."""
         *earlier, task = tasks
-        if not earlier:
-            return task.y
         return self._learned(earlier).normalisation(task.filled(_worst(tasks)))
 
     def _learned(self, tasks: Sequence[Task]) -> Before:

@@ -401,9 +401,9 @@ class LifelongSampler(StudySampler):
         See :class:`StudySampler`.
     model : {"residual", "lbo"}
         The model of a study's function: what earlier ones had in common plus a residual, both
-        Gaussian processes (:class:`kem_pymc.lifelong.residual.ResidualGP`); or lifelong Bayesian
-        optimisation (LBO, Zhang et al. 2019), a sum of networks that studies share as far as it
-        helps.
+        Gaussian processes (:class:`kem_pymc.lifelong.residual.ResidualGP`), unless its values are
+        far from all that came before; or lifelong Bayesian optimisation (LBO, Zhang et al. 2019), a
+        sum of networks that studies share as far as it helps.
     alpha : float
         Expected number of networks that a task uses, for "lbo".
     max_networks : int

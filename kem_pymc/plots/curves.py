@@ -77,12 +77,14 @@ def predictions(
     Raises
     ------
     InputError
-        If there is no such feature or colour, `truth` isn't a function, there are several features
-        and `truth` is given without `feature`, the study has another number of features, or the
-        covariance for leave-one-out predictions isn't positive definite.
+        If there are no points, or no such feature or colour, `truth` isn't a function, there are
+        several features and `truth` is given without `feature`, the study has another number of
+        features, or the covariance for leave-one-out predictions isn't positive definite.
     """
     if not is_color_like(colour):
         raise InputError(f"colour is {colour!r}. Give one that matplotlib knows, like 'black'.")
+    if not len(selection.y):
+        raise InputError("The selection has no points to draw. Use its predict for a new user's.")
     names, target = style.names(study, selection.pool.dimension)
     beside, ax = ax is None, style.axes_or_new(ax, 6.5, 3.4)
     if feature is None and len(names) > 1:

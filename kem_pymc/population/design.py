@@ -434,6 +434,8 @@ def designs(
         If a term is unknown, is there twice, or can't be in the model.
     """
     features = tuple(_features(cohort))
+    if LEVEL in cohort.features:
+        raise InputError(f"{LEVEL!r} is the name of a term. Rename the feature.")
     common = tuple(Term.parse(name) for name in (LEVEL, *(n for n in shared if n != LEVEL)))
     own = tuple(Term.parse(name) for name in personal)
     for which, terms in (("shared", common), ("personal", own)):

@@ -70,17 +70,23 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
         return validate_data(self, X, reset=False, dtype=np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
-        # PyMC's models have functions that the standard library doesn't pickle.
-        return {"kem_pymc": version("kem-pymc"), "state": dumps(super().__getstate__())}
+        # PyMC's models have functions that the standard library doesn't pickle; what scikit-learn
+        # keeps of metadata leads back to the estimator.
+        state, kept = super().__getstate__(), {}
+        for name, value in state.items():
+            kept[name] = value if name.startswith("_") else dumps(value)
+        return kept | {"_kem_pymc": version("kem-pymc")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        written, here = state["kem_pymc"], version("kem-pymc")
+        written, here = state["_kem_pymc"], version("kem-pymc")
         if written != here:
             raise InputError(
                 f"The pickle is of kem_pymc {written}, and this is {here}. Fit again, from what "
                 "docs/how-to/sklearn.md says to keep."
             )
-        super().__setstate__(loads(state["state"]))
+        state = {name: value for name, value in state.items() if name != "_kem_pymc"}
+        every = {n: v if n.startswith("_") else loads(v) for n, v in state.items()}
+        super().__setstate__(every)
 
 
 def moments(prediction: Prediction, return_std: bool) -> Any:

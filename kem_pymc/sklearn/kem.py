@@ -17,7 +17,8 @@ from kem_pymc.runs.models import models_of
 from kem_pymc.runs.sampling import sample
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.new_users import check_users
-from kem_pymc.selection.pilots import calibrate
+from kem_pymc.selection.pilots import DRAWS, calibrate
+from kem_pymc.selection.selector import Selector
 from kem_pymc.sklearn.users import UserRegressor
 
 
@@ -40,8 +41,7 @@ class KEMRegressor(UserRegressor):
         What users share, as for :meth:`kem_pymc.EvolutionModel.from_cohort`.
     evolutions : Evolutions, optional
         What was learned before, as by `kem fit`; then :meth:`fit` learns nothing, and selects for
-        its users alone. Features have the names and the order that they had there, and categories
-        are numbers of their levels, from 0.
+        its users alone. Features have the names and the order that they had there, and numbers.
     batch : int, optional
         Number of rows of a time step. By default each time of a user is one; without times, a sixth
         of the rows of the user with most.
@@ -109,7 +109,12 @@ class KEMRegressor(UserRegressor):
     def _learn(self, cohort: Cohort, grouped: bool) -> KEMSelector:
         self.posterior_ = {}
         if self.evolutions is not None:
-            check_users(replace(cohort, levels=self.evolutions.levels), self.evolutions)
+            if self.evolutions.levels:
+                raise InputError(
+                    f"{', '.join(self.evolutions.levels)} has categories, which regressors don't. "
+                    "Read a cohort, and select with kem.KEMSelector."
+                )
+            check_users(cohort, self.evolutions)
             self.evolutions_ = self.evolutions
             return KEMSelector(self.evolutions_)
         pool = default_pool(cohort) if self.pool is None else self.pool
@@ -134,3 +139,11 @@ class KEMRegressor(UserRegressor):
             message = f"{apart} Give more draws, and more before them: draws= and tune=."
             warnings.warn(message, SamplingWarning, stacklevel=3)
         return KEMSelector(self.evolutions_)
+
+    def _without(self, selector: Selector, user: int) -> Selector:
+        if not self.posterior_:  # evolutions that were given are those of others
+            return selector
+        posteriors = {name or "idata": idata for name, idata in self.posterior_.items()}
+        others = Evolutions.from_posterior(**posteriors, max_draws=DRAWS, without=user)
+        kept = {name: getattr(self.evolutions_, name) for name in ("novelty", "calibration")}
+        return KEMSelector(replace(others, **kept))

@@ -7,6 +7,7 @@ from typing import Any
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.population.model import DRAWS, PopulationModel
+from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.two_level import TwoLevelSelector
 from kem_pymc.sklearn.users import UserRegressor
 
@@ -76,3 +77,7 @@ class PopulationRegressor(UserRegressor):
         model = PopulationModel(cohort, self.shared, personal, priors=self.priors)
         self.posterior_ = model.fit(draws=self.draws, seed=self._seed())
         return TwoLevelSelector(self.posterior_, Scaling.none(cohort))
+
+    def _without(self, selector: Selector, user: int) -> Selector:
+        others, *_ = self.posterior_.without(user)
+        return TwoLevelSelector(others, Scaling.none(self.posterior_.model.original))

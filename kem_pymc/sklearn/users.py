@@ -25,6 +25,9 @@ STEPS = 6
 #: Label of the only user, where rows have no groups.
 EVERYTHING = None
 
+#: What kind of times rows without any have.
+NO_TIMES = "no times"
+
 
 @dataclass(frozen=True)
 class TimedRows:
@@ -56,15 +59,7 @@ class TimedRows:
     def followed_by(
         self, x: np.ndarray, y: np.ndarray, times: pd.Series
     ) -> tuple[np.ndarray, np.ndarray, pd.Series]:
-        """Return inputs, targets and times of these rows and of others.
-
-        Raises
-        ------
-        InputError
-            If times are of another kind.
-        """
-        if self.times.dtype.kind != times.dtype.kind:
-            raise InputError("Times are of another kind than those of earlier rows.")
+        """Return inputs, targets and times of these rows and of others."""
         every = pd.concat([self.times, times], ignore_index=True)
         return np.vstack([self.x, x]), np.append(self.y, y), every
 
@@ -96,8 +91,15 @@ class UserRegressor(GaussianRegressor):
     evolves = True
 
     def _learn(self, cohort: Cohort, grouped: bool) -> Selector:
-        """Learn from users, or from rows without groups; return what selects for a user."""
+        """Learn from users, or from rows without groups; return what selects for a new user."""
         raise NotImplementedError
+
+    def _without(self, selector: Selector, user: int) -> Selector:
+        """Return what selects for a user who was learned from, by position: without that user."""
+        return selector
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "selections_")
 
     def fit(self, X: Any, y: Any, groups: Any = None, times: Any = None) -> Self:
         """Learn from users' rows.
@@ -134,7 +136,8 @@ class UserRegressor(GaussianRegressor):
             groups = np.arange(n)
         users = _places(groups, n)
         steps = -(-max(map(len, users.values())) // STEPS)
-        found = self._rows_of(users, inputs, targets, self._times(users, n, times, steps, {}))
+        at = self._times(users, n, times, steps, {})
+        found = self._rows_of(users, inputs, targets, at)
         cohort = Cohort(
             users=tuple(found),
             inputs=tuple(rows.x for rows in found.values()),
@@ -143,10 +146,14 @@ class UserRegressor(GaussianRegressor):
             features=self._features,
             target=self._target,
         )
-        self.selector_ = self._learn(cohort, grouped)
-        known = found if grouped or self.evolves else {}
-        self.selections_ = {user: self._selected(rows) for user, rows in known.items()}
-        self._rows, self._timed = known, times is not None
+        for name in ("selector_", "selections_"):  # which aren't those of what is learned now
+            self.__dict__.pop(name, None)
+        selector = self._learn(cohort, grouped)
+        known, alone = found if grouped or self.evolves else {}, len(found) < 2
+        own = {u: selector if alone else self._without(selector, i) for i, u in enumerate(known)}
+        selections = {user: self._selected(own[user], rows) for user, rows in known.items()}
+        self._rows, self._kind, self._selectors = known, _kind(times, at), own
+        self.selector_, self.selections_ = selector, selections
         return self
 
     def partial_fit(self, X: Any, y: Any, groups: Any = None, times: Any = None) -> Self:
@@ -172,20 +179,21 @@ class UserRegressor(GaussianRegressor):
         ValueError
             If an array has missing values or another shape.
         """
-        if not hasattr(self, "selector_"):
+        if not self.__sklearn_is_fitted__():
             return self.fit(X, y, groups, times)
         inputs, targets = self._points(X, y, reset=False, least=1)
-        if (times is not None) != self._timed:
-            had = "had times. Give" if self._timed else "had no times. Leave out"
-            raise InputError(f"Earlier rows {had} {{times}}.", times=...)
         n = len(targets)
         users = _places(groups, n)
-        at = self._times(users, n, times, n, self._rows)
+        at = self._times(users, n, times, n, self._rows if self._kind == NO_TIMES else {})
+        kind = _kind(times, at)
+        if kind != self._kind:
+            raise InputError(f"Earlier rows have {self._kind}, and these have {kind}.")
         new = self._rows_of(users, inputs, targets, at, self._rows)
         selected = {}
         for user, rows in new.items():
             kept = self._rows[user].same_steps(rows) if user in self._rows and self.evolves else 0
-            selected[user] = self._selected(rows, self.selections_.get(user, [])[:kept])
+            selector, before = self._selectors.get(user, self.selector_), self.selections_.get(user)
+            selected[user] = self._selected(selector, rows, before[:kept] if before else ())
         self._rows = self._rows | new
         self.selections_ = self.selections_ | selected
         return self
@@ -224,14 +232,15 @@ class UserRegressor(GaussianRegressor):
             mean[places], sd[places] = moments(prediction, return_std=True)
         return (mean, sd) if return_std else mean
 
-    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
         """Return the share of the targets' variance that predictions explain.
 
         Parameters
         ----------
-        X, y, groups
-            As for :meth:`predict`, with the targets.
+        X, y : array_like, shapes (m, D) and (m,)
         sample_weight : array_like, shape (m,), optional
+        groups : array_like, shape (m,), optional
+            As for :meth:`predict`.
 
         Returns
         -------
@@ -250,10 +259,12 @@ class UserRegressor(GaussianRegressor):
         """Return the time of each row; without times numbers, every `steps` rows the next one."""
         if times is not None:
             check_consistent_length(np.empty(n), times)
-            read = Cells(pd.Series(np.asarray(times), name="times")).times(None)
-            if read.isna().any():
+            given = pd.Series(np.asarray(times), name="times")
+            if given.isna().any():
                 raise InputError("Times are missing. Fill them in, or leave out these rows.")
-            return read
+            if given.dtype.kind in "biuf":
+                return given.astype(float)
+            return Cells(given).times(None)
         numbers = np.empty(n)
         for user, places in users.items():
             first = before[user].times.iloc[-1] + 1 if user in before else 0
@@ -279,19 +290,31 @@ class UserRegressor(GaussianRegressor):
             found[user] = TimedRows.of(*own, self.batch)
         return found
 
-    def _selected(self, rows: TimedRows, kept: Sequence[Selection] = ()) -> list[Selection]:
+    def _selected(
+        self, selector: Selector, rows: TimedRows, kept: Sequence[Selection] = ()
+    ) -> list[Selection]:
         """Return a user's selections: those that are kept, and of all later time steps."""
         points: Points = rows.x, rows.y, rows.ends if self.evolves else rows.ends[-1:], {}
         last = kept[-1] if kept else None
-        return [*kept, *select_online_for_user(self.selector_, points, len(kept), last)]
+        return [*kept, *select_online_for_user(selector, points, len(kept), last)]
 
 
 def _places(groups: Any, n: int) -> dict[Hashable, np.ndarray]:
     """Return the places of each user's rows, in the order in which users appear."""
     if groups is None:
         return {EVERYTHING: np.arange(n)}
-    check_consistent_length(np.empty(n), groups)
-    codes, labels = pd.factorize(np.asarray(groups))
-    if (codes < 0).any():
+    labels = pd.Series(list(groups), dtype=object)  # an array would make text of numbers beside it
+    check_consistent_length(np.empty(n), labels)
+    if labels.isna().any():
         raise InputError("Groups are missing. Say of each row which user's it is.")
-    return {label: np.flatnonzero(codes == k) for k, label in enumerate(labels.tolist())}
+    codes, users = pd.factorize(labels)
+    return {user: np.flatnonzero(codes == k) for k, user in enumerate(users)}
+
+
+def _kind(times: Any, read: pd.Series) -> str:
+    """Return in words of which kind times are."""
+    if times is None:
+        return NO_TIMES
+    kind = {"f": "numbers", "m": "durations"}.get(read.dtype.kind, "dates")
+    zoned = getattr(read.dtype, "tz", None) is not None
+    return f"{kind} with a UTC offset as times" if zoned else f"{kind} as times"

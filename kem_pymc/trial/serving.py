@@ -106,27 +106,45 @@ def predict(
 @schema.lasting
 def predict_one(store: Store, x: Mapping[str, Any]) -> float:
     """Predict one row of a participant, also of a new one; see :meth:`Trial.predict_one`."""
-    if store.roles.user not in x:
+    user, artefact = x.get(store.roles.user), store.artefact
+    if user is None or pd.isna(user) or not str(user).strip():
         raise InputError(f"The row has no {store.roles.user!r}. Say whose it is.")
-    label, artefact, at = rows.label_of(x[store.roles.user]), store.artefact, pd.DataFrame([x])
+    label, participant, selection = rows.label_of(user), None, None
     with schema.reading(store.engine) as db:
-        known = participant_row(db, label)
-        if known is not None:
-            known, artefact = store.known(db, label), known["artefact"]
-            if store.last(db, known["id"], artefact) is not None:
-                return float(predict(store, label, at, False).prediction.mean[0])
-        inputs = _inputs(store, db, None, artefact, at)
-    selector = store.selector(artefact)
-    selection = selector.select(np.empty((0, selector.pool.dimension)), np.empty(0))
-    return float(selection.predict(inputs, include_noise=True).mean[0])
+        if participant_row(db, label) is not None:
+            known = store.known(db, label)
+            participant, artefact = known["id"], known["artefact"]
+            row = store.last(db, participant, artefact)
+            selection = None if row is None else store.selection(db, row)
+        (values,) = _values(store, db, participant, artefact, pd.DataFrame([x]))
+    if selection is None:
+        selector = store.selector(artefact)
+        selection = selector.select(np.empty((0, selector.pool.dimension)), np.empty(0))
+    sizes = [values.given["sizes"]] if "sizes" in values.given else None
+    return float(selection.predict([values.x], include_noise=True, sizes=sizes).mean[0])
 
 
 def _inputs(
-    store: Store, db: Connection, participant: int | None, artefact: int, at: pd.DataFrame
+    store: Store, db: Connection, participant: int, artefact: int, at: pd.DataFrame
 ) -> np.ndarray:
-    """Return the inputs (m, D) of rows: dates count from the participant's first row.
+    """Return the inputs (m, D) of rows."""
+    names = [store.roles.noise, store.roles.size]
+    values = _values(store, db, participant, artefact, at.drop(columns=names, errors="ignore"))
+    return np.array([one.x for one in values])
 
-    That is the first of these if the participant has none, or is None.
+
+def _values(
+    store: Store, db: Connection, participant: int | None, artefact: int, at: pd.DataFrame
+) -> list[rows.Values]:
+    """Return what rows say: dates count from the participant's first row.
+
+    That is the first of these if the participant has none, or is None. Noise is zero and sizes are
+    one where they aren't there.
+
+    Raises
+    ------
+    InputError
+        If columns are missing, a cell can't be read, or the time is of another kind.
     """
     evolutions, o = store.selector(artefact).evolutions, schema.observations.c
     live = (o.participant == participant) & (o.state == "live")
@@ -135,16 +153,22 @@ def _inputs(
         content = db.execute(select(o.content).where(live).limit(1)).scalar()
         coming[evolutions.target] = 1 if content is None else json.loads(content)[1]
     for name in (store.roles.noise, store.roles.size):
-        if name is not None:
+        if name is not None and name not in coming:
             coming[name] = 1
     rows.check_columns(coming, store.roles, evolutions)
     values = rows.despite(coming, store.roles, evolutions)
-    x = np.array([one.x for one in values])
+    written = list(db.execute(select(o.time).where(live)).scalars())
+    kinds = {rows.kind_of_time(time) for time in (*written, *(one.time for one in values))}
+    if len(kinds) > 1:
+        raise InputError(f"Times are {' and '.join(sorted(kinds))}. Write all in the same way.")
     if store.roles.time in evolutions.features:
-        written = list(db.execute(select(o.time).where(live)).scalars())
-        coming_at = rows.stamps_of([v.time for v in values])
+        place = evolutions.features.index(store.roles.time)
+        coming_at = rows.stamps_of([one.time for one in values])
         first = (rows.stamps_of(written) if written else coming_at).sort_values()
         stamps = pd.concat([first.iloc[:1], coming_at])
-        since = days(stamps, np.zeros(len(stamps), dtype=int))
-        x[:, evolutions.features.index(store.roles.time)] = since[1:]
-    return x
+        since = days(stamps, np.zeros(len(stamps), dtype=int))[1:]
+        values = [
+            one._replace(x=[*one.x[:place], float(day), *one.x[place + 1 :]])
+            for one, day in zip(values, since, strict=True)
+        ]
+    return values

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 import numpy.typing as npt
 import pandas as pd
@@ -326,7 +327,8 @@ class Trial:
             If the row isn't accepted, such as because a person has to look at it first, or columns
             are missing.
         """
-        receipt = self.add([{**x, self._store.evolutions.target: y}], register=True)
+        row = {**x, self._store.evolutions.target: y}
+        receipt = self.add([row], key=uuid4().hex, register=True)  # also if it came before
         (entry,) = receipt.entries.itertuples()
         if entry.status not in intake.USED:
             raise InputError(f"The row is {entry.status}: {entry.reason}")
@@ -335,12 +337,12 @@ class Trial:
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """Predict the mean of a row's target, of a participant who is known or new.
 
-        Without selections, it is what pilot users say of a new user; that isn't recorded.
+        Without selections, it is what pilot users say of a new user. Nothing is recorded.
 
         Parameters
         ----------
         x : mapping
-            As for :meth:`learn_one`.
+            As for :meth:`learn_one`. Without an exposure or a number of trials it is one.
 
         Returns
         -------
@@ -349,7 +351,8 @@ class Trial:
         Raises
         ------
         InputError
-            If the row has no participant, or one who was removed, or columns are missing.
+            If the row has no participant, or one who was removed, or columns are missing, or cells
+            can't be read.
         """
         return serving.predict_one(self._store, x)
 

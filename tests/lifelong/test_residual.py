@@ -209,3 +209,23 @@ def test_the_model_goes_on_after_the_best_points_of_earlier_studies(monkeypatch)
     tasks = [sampler._task(one, sampler._search_space([one])) for one in sampler._studies.values()]
     model = sampler.fit(tasks, np.random.default_rng(0))
     assert model.posterior.process.residual.variance == pytest.approx(0.3**2)
+
+
+def test_functions_in_other_units_are_learned_from_scratch():
+    """What a task's own values say, to the last bit; the learned mean where they are in reach.
+
+    Before, a function whose values lay far below all earlier ones was searched around one point.
+    """
+    rng = np.random.default_rng(2)
+    x = rng.random((3, 9, 2))
+    earlier = [Task(rows, np.sin(5 * rows[:, 0]) + rng.normal(0, 0.1, 9)) for rows in x[:2]]
+    y = np.cos(3 * x[2, :, 1])
+    far, near = Task(x[2], 1000 * y - 5000), Task(x[2], y)
+    at = rng.random((5, 2))
+
+    def predicted(tasks):
+        return ResidualGP(seed=1).fit(tasks, np.random.default_rng(3)).predict(at)
+
+    np.testing.assert_array_equal(predicted([*earlier, far]), predicted([far]))
+    assert ResidualGP().y([*earlier, far]).tolist() == far.y.tolist()
+    assert (predicted([*earlier, near])[0] != predicted([near])[0]).all()

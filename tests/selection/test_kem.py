@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kem_pymc import priors
+from kem_pymc import plots, priors
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.gp.calibration import NORMAL, Calibration
 from kem_pymc.gp.coordinates import Coordinates
@@ -59,6 +59,7 @@ def test_before_any_data_a_new_user_is_predicted(learned, in_other_units):
     prediction = selection.predict(at, include_noise=True)
     np.testing.assert_allclose(prediction.mean, 100)
     assert "0 points" in repr(selection)
+    refused(lambda: plots.predictions(selection), "no points to draw")
     rng, draws = np.random.default_rng(0), []
     for child, weight in zip(learned.children("WHITE"), weights, strict=True):
         where = Coordinates(POOL, child.composition)

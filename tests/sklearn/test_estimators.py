@@ -1,5 +1,6 @@
 """Regressors keep scikit-learn's rules, and say what the library says."""
 
+import copy
 import pickle
 from collections import Counter
 from dataclasses import replace
@@ -62,6 +63,11 @@ def test_learning_is_the_librarys_and_chains_that_disagree_are_named(rows, monke
     learned = kem.calibrate(learned, idata, **posteriors)
     said = replace(learned, settings={**learned.settings, DISAGREE: "Chains differ."})
     assert regressor.evolutions_.content_hash == said.content_hash
+    others = kem.Evolutions.from_posterior(idata, **posteriors, without=1)
+    others = replace(others, novelty=learned.novelty, calibration=learned.calibration)
+    bob = kem.select_online(KEMSelector(others), cohort.subset(["bob"]))["bob"]
+    mine = regressor.selections_["bob"]
+    assert [s.considered[0].score for s in mine] == [s.considered[0].score for s in bob]
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +145,8 @@ def test_time_steps_without_times(learned, rows):
     batches = KEMRegressor(evolutions=learned, batch=20).fit(x, y)
     assert sizes(batches) == [20, 36]
     assert sizes(batches.partial_fit(x[:5], y[:5])) == [20, 40, 41]
+    mixed = KEMRegressor(evolutions=learned).fit(x[:9], y[:9], [1, "b", 1] * 3)
+    assert [*mixed.selections_] == [1, "b"]
     assert batches.selections_[None][1].scaling is batches.evolutions_.scaling
     assert regressor.fit(x[:12], y[:12]).selections_[None][-1].y.shape == (12,)
 
@@ -194,9 +202,38 @@ def test_population_is_the_mixed_model():
     np.testing.assert_allclose(plain.predict(at, return_std=True)[1], residual, rtol=0.05)
 
 
+def test_rows_that_were_learned_from_count_once():
+    """Of four users with four rows each, the best linear unbiased predictions.
+
+    Fails where what users share, learned from all, is conditioned on a user's rows again: with so
+    few users predictions would be up to half an sd off.
+    """
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"id": np.repeat(np.arange(4), 4), "dose": rng.normal(size=16)})
+    table["y"] = table["dose"] + rng.normal(0, 2, 4)[table["id"]] + rng.normal(0, 1, 16)
+    model = PopulationRegressor(["dose"], ["level"], random_state=1)
+    model.fit(table[["dose"]], table["y"], table["id"])
+    at = np.array([[1.0, -1.0], [1.0, 2.0]])
+    ids, x = table["id"].to_numpy(), np.column_stack([np.ones(16), table["dose"]])
+    same = np.equal.outer(ids, ids)
+    found, expected, posterior = [], [], model.posterior_
+    for user in range(4):
+        found.append(model.predict(pd.DataFrame({"dose": at[:, 1]}), [user] * 2))
+        centre = posterior.without(user)[0].centre()
+        level, noise = centre["personal level.sd"] ** 2, centre["noise.sd"] ** 2
+        inverse = np.linalg.inv(level * same + noise * np.eye(16))
+        beta = np.linalg.solve(x.T @ inverse @ x, x.T @ inverse @ table["y"])
+        own = level * (ids == user) @ inverse @ (table["y"] - x @ beta)
+        expected.append(at @ beta + own)
+    np.testing.assert_allclose(found, expected, atol=0.15)
+
+
 def test_pickles_are_of_one_version(fitted, rows, monkeypatch):
     at = rows[["week"]][:3]
-    written = pickle.dumps(fitted)
+    with config_context(enable_metadata_routing=True):
+        fitted = copy.deepcopy(fitted).set_fit_request(groups=True)
+        assert copy.deepcopy(fitted).get_metadata_routing().fit.requests["groups"]
+        written = pickle.dumps(fitted)
     assert pickle.loads(written).predict(at, ["bob"] * 3).tolist() == (
         fitted.predict(at, ["bob"] * 3).tolist()
     )
@@ -225,11 +262,17 @@ def test_bad_input_is_refused(fitted, learned, rows):
     x, y, users, steps = rows[["week"]], rows["steps"], rows["id"], rows["step"]
     refused(lambda: KEMRegressor(evolutions=learned, batch=0).fit(x, y), "batch")
     refused(lambda: KEMRegressor(draws=0).fit(x, y, users, steps), "draws")
-    refused(lambda: fitted.partial_fit(x, y, users), "Earlier rows had times", "times")
+    refused(lambda: fitted.partial_fit(x, y, users), "numbers as times", "no times")
     refused(lambda: clone(fitted).fit(x, y, users.where(users != "bob"), steps), "Groups are miss")
     refused(lambda: clone(fitted).fit(x, y, users, steps.where(steps > 0)), "Times are missing")
     dates = pd.Timestamp("2024-01-01") + pd.to_timedelta(steps, unit="D")
-    refused(lambda: fitted.partial_fit(x, y, users, dates), "another kind")
+    refused(lambda: fitted.partial_fit(x, y, users, dates), "numbers as times", "dates as times")
+    dated = clone(fitted).fit(x, y, users, dates)
+    refused(lambda: dated.partial_fit(x, y, users, dates.dt.tz_localize("UTC")), "UTC offset")
+    named = x.set_axis(["level"], axis=1)
+    refused(lambda: PopulationRegressor().fit(named, y, users), "level", "Rename")
+    levels = replace(learned, levels={"week": ("a", "b")})
+    refused(lambda: KEMRegressor(evolutions=levels).fit(x, y, users), "week has categories")
     refused(lambda: clone(fitted).fit(x.rename(columns={"week": "day"}), y, users, steps), "day")
     refused(lambda: PopulationRegressor(time="day").fit(x, y, users), "day")
     refused(lambda: PopulationRegressor().fit(x * 0, y, users), "week")

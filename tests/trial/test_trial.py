@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, select, text
 
 import kem_pymc as kem
+from kem_pymc.data.families import Family
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.stored import from_dict, to_dict
 from kem_pymc.trial import Trial, answers, intake, schema, store, updating
 from kem_pymc.trial import rows as rows_of
 from tests.refusals import refused
+from tests.selection.conftest import learned  # noqa: F401
 
 TIMES = (
     *(3.5, pd.Timestamp("2024-03-01")),
@@ -470,9 +473,39 @@ def test_one_row_at_a_time_as_rivers_models(trial, rows, evolutions):
     for x in ann[:2]:
         assert trial.predict_one(x) == trial.predict("ann", [[x["week"]]]).prediction.mean[0]
     assert len(trial.selections("ann")) == len(ann)
+    trial.withdraw("ann", 0.0)
+    for y in (1.0, 2.0, 1.0):  # also what came before
+        trial.learn_one(ann[0], y)
+        assert trial.selection("ann").targets[0] == pytest.approx(y)
+    trial.add([{**ann[0], "id": "bob", "steps": 1.0}])
+    trial.learn_one({**ann[0], "id": "bob"}, 1.0)
     refused(lambda: trial.learn_one(ann[0], 1e9), "quarantined", "steps")
     refused(lambda: trial.learn_one({"week": 2.0}, 1.0), "id")
     refused(lambda: trial.predict_one({"week": 2.0}), "id", "whose")
     refused(lambda: trial.predict_one({"id": "bob"}), "week")
+    for nobody in (None, np.nan, " "):
+        refused(lambda nobody=nobody: trial.predict_one({"id": nobody, "week": 2.0}), "whose")
     trial.remove("ann")
     refused(lambda: trial.predict_one(ann[0]), "removed")
+
+
+def test_one_row_has_its_date_and_its_exposure(learned, tmp_path):  # noqa: F811
+    """Days count from a participant's first row, also before a selection; counts grow with hours.
+
+    Fails where the first day is that of the row to predict, or an exposure is ignored.
+    """
+    scaling = Scaling(np.zeros(1), np.ones(1), 2.0, 0.5, time_kind="dates", family=Family("count"))
+    roles = {"user": "id", "time": "week", "size": "hours"}
+    day = {"id": "ann", "week": "2024-01-11", "hours": 10.0}
+    counts = replace(learned, scaling=scaling)
+    with Trial.create(f"sqlite:///{tmp_path}/trial.db", counts, **roles) as trial:
+        trial.add([day | {"week": "2024-01-01", "steps": 80}], register=True)
+        new = KEMSelector(counts).select(np.empty((0, 1)), [])
+        expected = new.predict([[10.0]], include_noise=True, sizes=[10.0]).mean[0]
+        assert trial.predict_one(day) == pytest.approx(expected)
+        trial.update()
+        once = trial.predict_one(day | {"hours": 1.0})
+        assert trial.predict_one(day) == pytest.approx(10 * once)
+        assert once == pytest.approx(trial.predict("ann", [[10.0]]).prediction.mean[0])
+        refused(lambda: trial.predict_one(day | {"hours": -3.0}), "sizes")
+        refused(lambda: trial.predict_one(day | {"week": "2024-01-11T00:00Z"}), "UTC offset")
