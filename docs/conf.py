@@ -53,7 +53,12 @@ nb_execution_mode = "off"
 # Python names.
 autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have types
-autodoc_default_options = {"members": True, "show-inheritance": True}
+_REQUESTS = [f"set_{method}_request" for method in ("fit", "partial_fit", "predict", "score")]
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": ",".join(_REQUESTS),  # scikit-learn's own, with links into its site
+}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # classes in types are links, other words aren't
 numpydoc_xref_ignore = "all"
