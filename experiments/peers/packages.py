@@ -43,7 +43,7 @@ def two_level_gp(pilots: Pilots, seed: int) -> Fitted:
     """
     import gpytorch
     import torch
-    from linear_operator.utils.errors import NotPSDError
+    from linear_operator.utils.errors import NanError, NotPSDError
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -65,7 +65,7 @@ def two_level_gp(pilots: Pilots, seed: int) -> Fitted:
             model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
         )
         # A line search may try values at which a matrix can't be factorised; then restart.
-        with _exact(), suppress(NotPSDError):
+        with _exact(), suppress(NanError, NotPSDError):
             search.step(loss)
             break
         model.load_state_dict(best["values"])
