@@ -25,7 +25,7 @@ OFFSET = 0.3
 LEAST_RESIDUAL = 0.3
 
 #: Largest size of normalised values of functions that are like earlier ones. Far from all that came
-#: before, the model, whose scale is that of earlier values, sees a cliff and stays at its foot.
+#: before, its scale, that of earlier values, is too small, and the search stays around one point.
 FURTHEST = 10.0
 
 #: Largest number of evaluations of earlier tasks that are learned from.
@@ -134,8 +134,8 @@ class ResidualGP:
     """A Gaussian process whose prior mean is learned from earlier tasks.
 
     Values of all tasks are normalised together, as of functions with the same units; a task whose
-    values are far from those of earlier ones is learned from alone. Of many
-    evaluations of earlier tasks some are left out, evenly by the ranks of values in each task.
+    values are far from those of earlier ones is learned from alone. Of many evaluations of earlier
+    tasks some are left out, evenly by the ranks of values in each task.
 
     What is learned is a function of the tasks and the seed. What was learned from earlier tasks is
     remembered as long as these are the same objects.

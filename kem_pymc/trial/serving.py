@@ -138,8 +138,8 @@ def _values(
 ) -> list[rows.Values]:
     """Return what rows say: dates count from the participant's first row.
 
-    That is the first of these if the participant has none, or is None. Noise is zero and sizes are
-    one where they aren't there.
+    That is the first of these if the participant has none, or is None. Noise and sizes are one
+    where they aren't there.
 
     Raises
     ------

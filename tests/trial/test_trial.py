@@ -483,8 +483,9 @@ def test_one_row_at_a_time_as_rivers_models(trial, rows, evolutions):
     refused(lambda: trial.learn_one({"week": 2.0}, 1.0), "id")
     refused(lambda: trial.predict_one({"week": 2.0}), "id", "whose")
     refused(lambda: trial.predict_one({"id": "bob"}), "week")
-    for nobody in (None, np.nan, " "):
-        refused(lambda nobody=nobody: trial.predict_one({"id": nobody, "week": 2.0}), "whose")
+    for missing in (None, np.nan, " "):
+        row = {"id": missing, "week": 2.0}
+        refused(lambda row=row: trial.predict_one(row), "whose")
     trial.remove("ann")
     refused(lambda: trial.predict_one(ann[0]), "removed")
 

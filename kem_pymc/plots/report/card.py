@@ -27,8 +27,8 @@ def card(learned: Evolutions) -> Content:
     )
     return {
         "data": table(pd.DataFrame(data(learned), columns=["name", "value"]), "Learned from"),
-        "coverage": table(found, caption) if held_out else "",
-        "calibrated": learned.calibration is not None,
+        # Where intervals aren't calibrated, targets are 0 or 1, of which most are in any interval.
+        "coverage": table(found, caption) if held_out and learned.calibration else "",
         "limits": [*limits(learned)],
     }
 
@@ -82,7 +82,9 @@ def limits(learned: Evolutions) -> Iterator[str]:
         )
     if DISAGREE in learned.settings:
         yield str(learned.settings[DISAGREE])
-    if learned.calibration is None:
+    if learned.calibration is None and learned.held_out:
+        yield "Intervals of targets that are 0 or 1 aren't calibrated."
+    elif learned.calibration is None:
         yield (
             "Intervals aren't calibrated, and how well left-out users are predicted wasn't "
             "recorded: kem.calibrate does both."

@@ -52,7 +52,13 @@ def test_limits_hold_where_they_are_said():
     assert "The chains differ in x." in said
     assert "pilot users. With fewer than 10" in said
     assert "aren't calibrated" in said
+    outcome = Outcome(0, 1, 2, 2, 2, 2, 0.0, 0.0, 0.0)
+    binary = card.card(evolutions(held_out=(outcome,)))
+    assert "0 or 1 aren't calibrated" in " ".join(binary["limits"])
+    assert "recorded" not in " ".join(binary["limits"])
+    assert binary["coverage"] == ""
     sure = evolutions(calibration=Calibration(tuple(NORMAL), 30))
+    assert card.card(replace(sure, held_out=(outcome,)))["coverage"]
     said = " ".join(card.limits(sure))
     assert "differ" not in said
     assert "fewer" not in said
