@@ -164,7 +164,9 @@ def _training(columns: int, units: int) -> SharedTraining:
 class ABLR(StudySampler):
     """One network for all tasks, each with a linear regression (Perrone et al. 2018).
 
-    Training goes on from point to point, so that a sampler can't be replaced by another one.
+    Training goes on from point to point, so that a sampler can't be replaced by another one. It
+    begins anew where points have other columns, as they do once a choice with parameters of its own
+    was tried for the first time.
 
     Parameters
     ----------
@@ -179,14 +181,15 @@ class ABLR(StudySampler):
     def __init__(self, storage: Any = None, *, units: int = 50, **options: Any) -> None:
         super().__init__(storage, **options)
         self.units = units
-        self.weights, self.log_precisions = np.empty((0, 0)), np.empty((0, 2))
+        self.columns, self.weights, self.log_precisions = 0, np.empty((0, 0)), np.empty((0, 2))
 
     def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Posterior:
         """Train on the evaluations; see :class:`StudySampler`."""
         *_, last = tasks
         columns = last.rows.shape[1]
-        if not self.weights.size:
-            self.weights = networks.draw(1, columns, self.units, rng)
+        if columns != self.columns:
+            self.columns, self.weights = columns, networks.draw(1, columns, self.units, rng)
+            self.log_precisions = self.log_precisions[:0]
         new = len(tasks) - len(self.log_precisions)
         first = np.tile(FIRST_LOG_PRECISIONS, (max(new, 0), 1))
         self.log_precisions = np.vstack([self.log_precisions, first])

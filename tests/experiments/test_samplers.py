@@ -74,6 +74,20 @@ def test_precisions_stay_where_matrices_can_be_factorised():
     assert (np.clip(own.log_precisions, *LOG_PRECISIONS) == own.log_precisions).all()
 
 
+def test_a_network_begins_anew_with_other_columns():
+    """A choice that is tried for the first time brings columns: what one without them predicts."""
+    rng = np.random.default_rng(11)
+    wide = Task(rng.random((6, 3)), rng.normal(size=6))
+    grown, fresh = ABLR(units=4), ABLR(units=4)
+    grown.iterations = fresh.iterations = 3
+    grown.fit([Task(wide.rows[:, :2], wide.values)], rng)
+    moments = [
+        own.fit([wide, wide], np.random.default_rng(12)).predict(wide.rows)
+        for own in (grown, fresh)
+    ]
+    np.testing.assert_array_equal(*moments)
+
+
 def test_a_process_of_several_tasks_in_closed_form():
     """Given all evaluations, the last task's function; and given others of it instead."""
     rng = np.random.default_rng(1)
