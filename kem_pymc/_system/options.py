@@ -40,7 +40,8 @@ def check_whole(at_least: int = 1, at_most: float = MOST, **numbers: Any) -> Non
     for name, value in numbers.items():
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         if not (whole and at_least <= int(value) <= at_most):
-            size = "or more" if whole and int(value) < at_least else f"to {at_most}"
+            few = at_most == inf or (whole and int(value) < at_least)
+            size = "or more" if few else f"to {at_most}"
             raise InputError(f"{name} is {shown(value)}. Give a whole number of {at_least} {size}.")
 
 

@@ -41,8 +41,9 @@ TASK = "kem_pymc:task"
 #: Held while a point is chosen, so that threads see each other's points.
 ASKING = Lock()
 
-#: States of trials that have ended.
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+#: States of trials that have a value, and of those that have ended.
+COMPLETED = (TrialState.COMPLETE,)
+FINISHED = (*COMPLETED, TrialState.PRUNED, TrialState.FAIL)
 
 #: Number of random points, one of which is to be new.
 DRAWS = 256
@@ -52,6 +53,7 @@ DRAWS = 256
 POINTS, SHARE = 4096, 16
 
 
+@checked
 class StudySampler(BaseSampler):
     """Base of samplers for which every study is a task; a model learns from all of them.
 
@@ -60,9 +62,10 @@ class StudySampler(BaseSampler):
     trial's number, so that a process that was killed can be replaced by another one.
 
     The search space is what all completed trials of the study have in common, or, before there is
-    one, those of the last task, and what trials have with some choices of a category only, such as
-    the penalty of one of several classifiers; other parameters are drawn at random. Of earlier
-    studies, trials with the same distributions are learned from. Pruned and failed trials are as
+    one, those of the last task, as far as the study's own parameters can have these values, and
+    what trials have with some choices of a category only, such as the penalty of one of several
+    classifiers; other parameters are drawn at random. Of earlier studies, trials with the same
+    distributions are learned from. Pruned and failed trials are as
     bad as the worst one, so that points near them are avoided. Running trials count with the value
     that the model expects.
 
@@ -234,8 +237,13 @@ class StudySampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the parameters that the model proposes."""
-        return self._search_space([*self._earlier(study), study]).distributions
+        """Return the parameters that are proposed together; none before a trial is complete.
+
+        Optuna refuses a study that has other choices than those proposed, as it may have until
+        then. First points are proposed parameter by parameter (:meth:`sample_independent`).
+        """
+        begun = study.get_trials(deepcopy=False, states=COMPLETED)
+        return self._search_space([*self._earlier(study), study]).distributions if begun else {}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -294,11 +302,23 @@ class StudySampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Return a random value of a parameter that isn't in the search space."""
+        """Return what was proposed for a parameter of a first point, or a random value."""
         check_exact(param_name, param_distribution)
+        with suppress(ValueError, KeyError):  # of a choice that there isn't, or no such parameter
+            value = param_distribution.to_internal_repr(self._first(study, trial)[param_name])
+            if param_distribution._contains(value):
+                return param_distribution.to_external_repr(value)
         place = [self.seed, study.user_attrs[TASK], trial.number, crc32(param_name.encode())]
         (seed,) = np.random.SeedSequence(place).generate_state(1).tolist()
         return RandomSampler(seed).sample_independent(study, trial, param_name, param_distribution)
+
+    def _first(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the point proposed for a trial before any is complete; otherwise nothing."""
+        key = study.study_name, trial.number
+        if key not in self._proposed and not study.get_trials(deepcopy=False, states=COMPLETED):
+            space = self._search_space(self._earlier(study)).distributions
+            self._proposed[key] = self.sample_relative(study, trial, space)
+        return self._proposed.get(key, {})
 
     # --- Tasks ------------------------------------------------------------------------------------
 
@@ -309,8 +329,7 @@ class StudySampler(BaseSampler):
 
     def _search_space(self, studies: Sequence[Study]) -> Space:
         """Return the space of the last study that has a completed trial; it may be empty."""
-        completed = (TrialState.COMPLETE,)
-        return learned_space([s.get_trials(deepcopy=False, states=completed) for s in studies])
+        return learned_space([s.get_trials(deepcopy=False, states=COMPLETED) for s in studies])
 
     def _task(self, study: Study, space: Space) -> Task:
         """Return the finished trials of a study; the same object as long as these are the same."""

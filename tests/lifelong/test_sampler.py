@@ -223,6 +223,29 @@ def test_conditional_parameters_and_other_spaces():
     assert len(sampler.given[-1][0].values) == 12
 
 
+def test_first_points_suit_a_study_with_other_parameters():
+    """Optuna refuses other choices and kinds than those that a sampler proposes together."""
+    sampler = LifelongSampler()
+
+    def loss(trial, kinds, high):
+        kind = trial.suggest_categorical("kind", kinds)
+        return (trial.suggest_float("x", 0, high) - 0.7) ** 2 + (kind == "a")
+
+    studies = []
+    for kinds, high in ((["a", "b"], 1.0), (["b", "c"], 0.9), (["c"], 0.5)):
+        studies.append(optuna.create_study(sampler=sampler, study_name=str(high)))
+        for _ in range(8):
+            trial = studies[-1].ask()
+            studies[-1].tell(trial, loss(trial, kinds, high))
+    assert studies[1].trials[0].params == studies[0].best_params
+    assert studies[2].trials[0].params["kind"] == "c"
+    other = optuna.create_study(sampler=sampler, study_name="other")
+    other.optimize(
+        lambda trial: trial.suggest_int("x", 0, 3) + trial.suggest_float("kind", 0, 1), 3
+    )
+    assert all(isinstance(trial.params["x"], int) for trial in other.trials)
+
+
 def test_parameters_of_a_choice_are_learned_where_it_is_chosen():
     """They are proposed with it only; with both, the model has one point for each different one."""
     sampler, proposed = NearestSampler(), []
@@ -479,6 +502,8 @@ def test_what_is_refused():
     with pytest.raises(TypeError, match="colour"):
         LifelongSampler(colour=1)
     refused(lambda: LifelongSampler(model="gp"), "model is 'gp'")
+    refused(lambda: LifelongSampler(5), "storage is 5")
+    refused(lambda: LifelongSampler(warm_start="yes"), "warm_start is 'yes'")
     refused(residual().networks, "There are no networks", 'model="lbo"')
     several = optuna.create_study(sampler=quick(), directions=["minimize", "minimize"])
     refused(lambda: several.ask(), "2 objectives")
