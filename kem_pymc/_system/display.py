@@ -207,6 +207,11 @@ def some(names: Iterable[object], most: int) -> str:
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words, like "1 row" and "2 rows"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def from_to(low: float, high: float) -> str:
     """Return a range as text, or a single number if both ends are equal."""
     return number(low) if low == high else f"{number(low)} to {number(high)}"

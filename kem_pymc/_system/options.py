@@ -192,8 +192,20 @@ def _in_words(hint: Any) -> str:
     if kind is Literal:
         return " or ".join(map(repr, parts))
     name = getattr(kind, "__name__", str(kind))
-    of = f" of {_in_words(parts[0])}" if parts and kind in (Sequence, Iterable, tuple) else ""
-    return WORDS.get(kind) or WORDS.get(name) or f"{'an' if name[0] in 'AEIO' else 'a'} {name}{of}"
+    if kind in (Sequence, Iterable, Mapping):
+        name = name.lower()
+    of = f" of {_several(parts[0])}" if parts and kind in (Sequence, Iterable, tuple) else ""
+    return WORDS.get(kind) or WORDS.get(name) or f"{'an' if name[0] in 'AEIOi' else 'a'} {name}{of}"
+
+
+def _several(hint: Any) -> str:
+    """Return several of a kind in words, like "whole numbers"."""
+    article, _, rest = _in_words(hint).partition(" ")
+    return (
+        f"{rest}s"
+        if article in ("a", "an") and " " not in rest.removeprefix("whole ")
+        else (_in_words(hint))
+    )
 
 
 def shown(value: Any) -> str:

@@ -15,8 +15,9 @@ import pandas as pd
 import xarray as xr
 from scipy.special import log_ndtr
 
+from kem_pymc._system.display import counted
 from kem_pymc._system.folder import RunFolder
-from kem_pymc._system.options import check_seed, check_whole, checked
+from kem_pymc._system.options import check_seed, check_whole, checked, shown
 from kem_pymc.bandits.confidence import exploration
 from kem_pymc.bandits.events import EVENT, Asked, Dropped, Event, Observed, Round
 from kem_pymc.bandits.objective import Objective, Weighted
@@ -152,8 +153,9 @@ class Bandit:
         dimension = DecomposedPosterior(components, objective).dimension
         if dimension != contexts + space.dimension:
             raise InputError(
-                f"The components have {dimension} inputs, and the space {space.dimension}, after "
-                f"{contexts} columns of contexts. Give all of them the same."
+                f"The components have {counted(dimension, 'input')}, and the space "
+                f"{space.dimension}, after {counted(contexts, 'column')} of contexts. Give all of "
+                "them the same."
             )
         self._values_only = policy in ("gp-ucb", "ei", "mpi") or (
             policy == "random" and whole is not None
@@ -237,7 +239,8 @@ class Bandit:
         ------
         InputError
             If there is a context and shouldn't be, or the other way round, or its length or a
-            value is wrong; or if the points can't be written.
+            value is wrong; if `beta` returns anything else than a number of zero or more; or if the
+            points can't be written.
         """
         seen = self._context(context)
         check_whole(count=1 if count is None else count)
@@ -483,7 +486,12 @@ class Bandit:
     def _exploration(self, t: int) -> float:
         """Return beta_t, without the factor."""
         if self._beta is not None:
-            return self._beta(t)
+            beta = self._beta(t)
+            if not (isinstance(beta, Real) and 0 <= beta <= LARGEST):
+                raise InputError(
+                    f"beta is {shown(beta)} in round {t}. Return a finite number of zero or more."
+                )
+            return float(beta)
         points = self.space.points
         return exploration(
             t,
@@ -512,15 +520,15 @@ class Bandit:
         """Return the columns (C,) of a context, none without contexts."""
         if context is None and self.contexts:
             raise InputError(
-                f"The bandit has contexts of {self.contexts} columns, and none is given. Give one."
+                f"The bandit has contexts of shape ({self.contexts},), and none is given. Give one."
             )
         seen = np.atleast_1d(
             number_array("columns of the context", [] if context is None else context)
         )
         if seen.shape != (self.contexts,):
             raise InputError(
-                f"The context has shape {seen.shape}, and the bandit contexts of {self.contexts} "
-                "columns. Give one number for each, and no context if there are none."
+                f"The context has shape {seen.shape}, and those of the bandit ({self.contexts},). "
+                "Give one number for each column, and no context if there are none."
             )
         return seen
 
@@ -542,8 +550,9 @@ class Bandit:
         self.space.check(x)
         if len(observed) != self.objective.count:
             raise InputError(
-                f"There are {len(observed)} components at {x.tolist()}, and the objective has "
-                f"{self.objective.count}. Give one number for each, NaN where it wasn't observed."
+                f"The number of components at {x.tolist()} is {len(observed)}, and that of the "
+                f"objective {self.objective.count}. Give one number for each, NaN where it wasn't "
+                "observed."
             )
         value = event.value
         if value is None and not np.isnan(observed).any():
@@ -588,8 +597,8 @@ class Bandit:
             return _State(model, rounds, pending, state.asked)
         if event.number > len(state.rounds):
             raise InputError(
-                f"There is no round {event.number}, but {len(state.rounds)}. Give the number of "
-                "one, which tell has returned."
+                f"The number of rounds is {len(state.rounds)}, and there is no round "
+                f"{event.number}. Give the number of one, which tell has returned."
             )
         rounds = [*state.rounds]
         rounds[event.number - 1] = own

@@ -96,8 +96,8 @@ class DecomposedPosterior:
         ]
         if len(drawn) != objective.count or not all(drawn):
             raise InputError(
-                f"There are {len(drawn)} components, and the objective has {objective.count}. Give "
-                "one process, or draws of one, for each."
+                f"The number of components is {len(drawn)}, and that of the objective "
+                f"{objective.count}. Give one process, or draws of one, for each."
             )
         dimensions = {process.dimension for draws in drawn for process in draws}
         if len(dimensions) > 1:

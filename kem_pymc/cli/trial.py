@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kem_pymc._system.display import counted
 from kem_pymc.cli import folders, options, screen
 from kem_pymc.errors import InputError, SamplingError
 
@@ -98,7 +99,7 @@ def waiting(db: Database) -> None:
     """Show rows in quarantine, and those of participants who aren't registered."""
     with opened(db) as trial:
         found = trial.quarantined()
-    screen.info(f"{len(found)} rows wait for a decision.")
+    screen.info(f"Rows that wait for a decision: {len(found)}.")
     _entries(found.itertuples())
     if len(found):
         screen.info("Accept rows with `kem trial release`, register with `kem trial register`.")
@@ -113,7 +114,7 @@ def release(
     """Accept rows in quarantine as they are."""
     with opened(db) as trial:
         trial.release(entries)
-    screen.info(f"{len(entries)} rows are accepted.")
+    screen.info(f"Accepted {counted(len(entries), 'row')}.")
 
 
 def refuse(
@@ -125,7 +126,7 @@ def refuse(
     """Refuse rows that wait: they are kept, and aren't used."""
     with opened(db) as trial:
         trial.refuse(entries)
-    screen.info(f"{len(entries)} rows are refused.")
+    screen.info(f"Refused {counted(len(entries), 'row')}.")
 
 
 def withdraw(
@@ -157,7 +158,7 @@ def update(
     with opened(db) as trial:
         made = trial.update(time_budget=budget)
     counts = ", ".join(f"{n} {light}" for light, n in made["severity"].value_counts().items())
-    screen.info(f"{len(made)} selections{f' ({counts})' if counts else ''}.")
+    screen.info(f"{counted(len(made), 'selection')}{f' ({counts})' if counts else ''}.")
     for row in made[made["severity"] != "green"].head(SHOWN).itertuples():
         screen.warn(f"{row.participant}, time step {row.time_step + 1}: {row.answer}. {row.reason}")
 
@@ -289,7 +290,7 @@ def artefacts(
             new = ", and those who register" if row.adopted else ""
             screen.info(
                 f"Artefact {row.artefact} ({row.created[:16].replace('T', ' ')}, {row.hash[:12]}): "
-                f"{row.participants} participants{new}. {row.about}"
+                f"{counted(row.participants, 'participant')}{new}. {row.about}"
             )
 
 
@@ -304,7 +305,7 @@ def move(
     """Move participants to another artefact, also back to an earlier one."""
     with opened(db) as trial:
         moved = trial.move(artefact, participants or None)
-    screen.info(f"{len(moved)} participants were moved to artefact {artefact}.")
+    screen.info(f"Moved {counted(len(moved), 'participant')} to artefact {artefact}.")
 
 
 def adopt(artefact: Artefact, db: Database) -> None:

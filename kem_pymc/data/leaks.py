@@ -86,7 +86,7 @@ def known_at_end(
         if late.size:
             row = late.min()
             yield (
-                f"{late.size} rows are later than the user's {column.name}, the first one at "
+                f"Rows later than the user's {column.name}: {late.size}, the first one at "
                 f"{columns.time} {times[row]:g} in {place(index, row)}: correct or drop these rows."
             )
 

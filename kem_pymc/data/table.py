@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from kem_pymc._system.display import some
+from kem_pymc._system.display import counted, some
 from kem_pymc._system.options import check_choice
 from kem_pymc.data.cells import Cells, Role, days, place
 from kem_pymc.data.columns import Columns
@@ -220,7 +220,9 @@ def _without_short(df: pd.DataFrame, user: Hashable) -> tuple[pd.DataFrame, str]
     few = (~names.duplicated(keep=False) & names.notna()).to_numpy()
     if few.all():
         raise InputError("Every user has one row, too few to learn from. Give several rows.")
-    left_out = f"Left out {few.sum()} users with one row: {some(names[few].map(str), NAMED)}."
+    left_out = (
+        f"Left out {counted(few.sum(), 'user')} with one row: {some(names[few].map(str), NAMED)}."
+    )
     return df[~few], left_out if few.any() else ""
 
 
@@ -370,8 +372,8 @@ def _repeats(rows: np.ndarray) -> str:
     if not count:
         return ""
     return (
-        f"{count} rows repeat an earlier row's user, time, inputs and target. "
-        "Check that they are separate measurements, or drop them."
+        f"The user, time, inputs and target of {counted(count, 'row')} are those of an earlier "
+        "one. Check that they are separate measurements, or drop them."
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.display import counted
 from kem_pymc.errors import InputError
 
 #: Largest absolute value of data; beyond it, squares and products lose digits in covariances.
@@ -28,7 +29,8 @@ def input_rows(x: npt.ArrayLike, dimension: int, missing: bool = False) -> np.nd
         inputs = inputs[:, None]
     if inputs.ndim != 2 or inputs.shape[1] != dimension:
         raise InputError(
-            f"The inputs have shape {inputs.shape}. Give one row per point and {dimension} columns."
+            f"The inputs have shape {inputs.shape}. Give one row per point and "
+            f"{counted(dimension, 'column')}."
         )
     return inputs
 

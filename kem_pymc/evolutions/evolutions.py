@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kem_pymc._system.display import Display, Displayed, Listing, from_to, number, some
+from kem_pymc._system.display import Display, Displayed, Listing, counted, from_to, number, some
 from kem_pymc._system.options import checked
 from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling
@@ -129,12 +129,14 @@ class Evolutions(Displayed):
             raise InputError("There are no clusters to learn from. Sample the posterior first.")
         if len(self.features) != self.pool.dimension:
             raise InputError(
-                f"There are {len(self.features)} features and {self.pool.dimension} dimensions. "
+                f"The number of features is {len(self.features)}, and that of dimensions "
+                f"{self.pool.dimension}. "
                 "Name one feature per dimension of the pool."
             )
         if np.shape(self.concentration) not in ((), (self.n_draws,)):
             raise InputError(
-                f"There are {np.size(self.concentration)} concentrations and {self.n_draws} draws. "
+                f"The number of concentrations is {np.size(self.concentration)}, and that of draws "
+                f"{self.n_draws}. "
                 "Give one for all draws, or one for each."
             )
         if self.final is not None and self.final.pool != self.pool:
@@ -151,7 +153,8 @@ class Evolutions(Displayed):
         for name, values in self.population.items():
             if len(values) != self.n_draws:
                 raise InputError(
-                    f"There are {len(values)} values of {name} and {self.n_draws} draws. "
+                    f"The number of values of {name} is {len(values)}, and that of draws "
+                    f"{self.n_draws}. "
                     "Give one value for each draw."
                 )
         lengths = {c: len(Coordinates(self.pool, c)) for c in {c.child for c in self.clusters}}
@@ -409,7 +412,8 @@ class Evolutions(Displayed):
 
     def __repr__(self) -> str:
         return (
-            f"Evolutions from {self.n_draws} draws, {len(self.parents)} parents: "
+            f"Evolutions from {counted(self.n_draws, 'draw')}, "
+            f"{counted(len(self.parents), 'parent')}: "
             f"{', '.join(self.features)} -> {self.target}"
         )
 
@@ -434,7 +438,7 @@ class Evolutions(Displayed):
         more = f"{len(rows)} of {total} evolutions are shown, the most probable below each of the "
         more += f"{min(PARENTS, len(self.parents))} most frequent of {len(self.parents)} parents."
         return Display(
-            f"Evolutions from {self.n_draws} draws",
+            f"Evolutions from {counted(self.n_draws, 'draw')}",
             {
                 "Target": f"{self.target}, from {some(self.features, FEATURES)}",
                 "Concentration": alpha,

@@ -131,8 +131,8 @@ class GaussianProcess:
         x, y = check_points(x, y, dimension)
         if len(y) < 3 or np.ptp(y) == 0 or (np.ptp(x, axis=0) == 0).any():
             raise InputError(
-                f"A process can't be fitted to these {len(y)} points: give three or more, with "
-                "inputs and values that vary."
+                "A process can't be fitted to these points: give three or more, with inputs and "
+                "values that vary."
             )
         scaling = Scaling(x.min(axis=0), x.max(axis=0), float(y.mean()), float(y.std()))
         coordinates = Coordinates.alone(composition, dimension)

@@ -170,7 +170,7 @@ class ClusterModel(pm.Model):
         draws = {name: posterior[name].values.ravel() for name in names}
         total = len(draws["noise"])
         if not 1 <= count <= total:
-            raise InputError(f"There are {total} draws. Give a count from 1 to that.")
+            raise InputError(f"The number of draws is {total}. Give a count from 1 to that.")
         places = np.linspace(0, total - 1, count).round().astype(int)
         return [
             GaussianProcess(

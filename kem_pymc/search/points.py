@@ -39,7 +39,9 @@ def scaled(
             "Give one row of inputs per target, and at least one column."
         )
     if len(y) < fewest:
-        raise InputError(f"There are {len(y)} points. Give at least {fewest} to search a kernel.")
+        raise InputError(
+            f"The number of points is {len(y)}. Give at least {fewest} to search a kernel."
+        )
     low, high = x.min(axis=0), x.max(axis=0)
     if (low == high).any():
         column = int(np.argmax(low == high))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, counted, number
 from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
@@ -142,7 +142,7 @@ class SearchResult(Displayed):
         if self.backtests:
             ends, horizon = self.backtests[0].log_densities.shape
             facts["Weights"] = (
-                f"by forecasts of {horizon} points from {ends} origins; "
+                f"by forecasts of {counted(horizon, 'point')} from {counted(ends, 'origin')}; "
                 f"{self.selection.label()} has the largest"
             )
         if transform is not None:
@@ -157,7 +157,7 @@ class SearchResult(Displayed):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.method}, best {best(self.evaluations).model}, "
-            f"{len(self.evaluations)} models evaluated in {self.seconds:.1f} s)"
+            f"{counted(len(self.evaluations), 'model')} evaluated in {self.seconds:.1f} s)"
         )
 
     def _display(self) -> Display:
@@ -239,7 +239,7 @@ def describe(selection: Selection, features: Sequence[str] | None = None) -> pd.
         features = ["x"] if dimension == 1 else [f"x{d}" for d in range(dimension)]
     if len(features) != dimension:
         raise InputError(
-            f"There are {len(features)} names of features for {dimension} input columns. "
+            f"The number of names is {len(features)}, and that of input columns {dimension}. "
             "Give one name per column."
         )
     scaling = selection.scaling

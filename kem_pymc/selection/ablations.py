@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.display import counted
 from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -81,8 +82,8 @@ class StratifiedSelector(Selector):
     ) -> None:
         if not evolutions or len(evolutions) != len(points):
             raise InputError(
-                f"There are {len(points)} numbers of points for {len(evolutions)} time steps. "
-                "Give one number for each time step, and at least one time step."
+                f"Numbers of points are given for {len(points)} time steps, and evolutions for "
+                f"{len(evolutions)}. Give both for each time step, and at least one."
             )
         self.points = np.array(points, dtype=np.float64)
         self.strata = [FinalSelector(learned, *args, **options) for learned in evolutions]
@@ -91,7 +92,7 @@ class StratifiedSelector(Selector):
     def __repr__(self) -> str:
         first = self.strata[0]
         return (
-            f"StratifiedSelector({len(self.strata)} time steps, "
+            f"StratifiedSelector({counted(len(self.strata), 'time step')}, "
             f"fit={first.fit!r}, criterion={first.criterion!r})"
         )
 

@@ -294,7 +294,7 @@ def test_the_best_value_is_not_above_the_truth(policy):
 def test_nothing_is_written_of_what_is_refused(tmp_path):
     bandit = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
     for call, message in [
-        (lambda: bandit.tell([0.0], [1.0, 2.0]), "2 components"),
+        (lambda: bandit.tell([0.0], [1.0, 2.0]), r"at \[0.0\] is 2, and that of the objective 4"),
         (
             lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]),
             "observations contain a missing, infinite",
@@ -400,9 +400,13 @@ def test_options_that_are_refused():
         Bandit(Points(X), COMPONENTS, Weighted(4), np.array(["ei", "mpi"]))
     with pytest.raises(InputError, match=r"seed is 1\.5"):
         Bandit(Points(X), COMPONENTS, Weighted(4), seed=1.5)
+    for beta in (-1.0, math.nan, "1"):
+        own = Bandit(Points(X), COMPONENTS, Weighted(4), beta=lambda _, beta=beta: beta)
+        with pytest.raises(InputError, match=f"beta is {beta!r} in round 1"):
+            own.ask()
     with pytest.raises(InputError, match=r"delta is '0\.05'"):
         Bandit(Points(X), COMPONENTS, Weighted(4), delta="0.05")
     with pytest.raises(InputError, match=r"delta is 1\.0"):
         Bandit(Points(X), COMPONENTS, Weighted(4), delta=1.0)
-    with pytest.raises(InputError, match="1 inputs, and the space 2"):
+    with pytest.raises(InputError, match="1 input, and the space 2"):
         Bandit(Box([0, 0], [1, 1]), COMPONENTS, Weighted(4))

@@ -113,7 +113,7 @@ def test_errors_of_correlated_components():
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="2 components, and the objective has 3"):
+    with pytest.raises(InputError, match="components is 2, and that of the objective 3"):
         DecomposedPosterior(COMPONENTS, Weighted(3))
     other = GaussianProcess.of(
         "SE0", {"SE0.amplitude": 1.0, "SE0.lengthscale": 1.0}, 0.1, dimension=2

@@ -107,7 +107,7 @@ def test_bounds_hold_in_all_rounds_of_all_contexts():
 
 def test_contexts_that_are_missing_or_wrong():
     with_one = Bandit(ACTIONS, PAIR, Weighted(2), contexts=1)
-    refused(with_one.ask, "contexts of 1 columns, and none is given")
+    refused(with_one.ask, "contexts of shape (1,), and none is given")
     refused(lambda: with_one.ask([0.1, 0.2]), "context has shape (2,)")
     refused(lambda: with_one.ask(math.nan), "columns of the context")
     refused(lambda: with_one.tell(0.0, [1, 2]), "none is given")

@@ -52,7 +52,7 @@ def test_ten_commands_lead_to_a_server(tmp_path, monkeypatch):
         [
             "created",
             "12 accepted",
-            "0 rows wait",
+            "wait for a decision: 0.",
             "12 selections (12 green)",
             "mean",
             "Registered",

@@ -305,7 +305,9 @@ class TestAllowedTables:
 
     def test_identical_rows_warn_once_with_their_number(self):
         df = frame(week=1, x=1.0, z=[1, 1, 1, 1, 1, 2], y=[3, 4, 3, 4, 4, 4])
-        with pytest.warns(DataWarning, match=r"^3 rows ") as caught:
+        with pytest.warns(
+            DataWarning, match=r"^The user, time, inputs and target of 3 rows "
+        ) as caught:
             got = Cohort.from_frame(df, **ROLES, features=["z"])
         assert len(caught) == 1
         assert len(re.findall(r"[.!?](?=\s|$)", str(caught[0].message))) == 2

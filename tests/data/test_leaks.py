@@ -77,7 +77,7 @@ def test_an_end_and_rows_after_it_are_named():
     first, second = np.flatnonzero(df["id"].isin([4, 9]) & (df["day"] == last))
     df.loc[[first, second], "day"] = 9999
     messages = said(df.assign(until=until))
-    assert messages[1].startswith("2 rows are later than the user's until, the first one at day")
+    assert messages[1].startswith("Rows later than the user's until: 2, the first one at day")
     assert f"9999 in row {first}" in messages[1]
     # Before a user's last time, it is known in time; one of few users' last time needs no test.
     assert not said(table(rng, 40).assign(until=lambda t: t.groupby("id")["day"].transform("min")))

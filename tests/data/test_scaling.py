@@ -82,7 +82,7 @@ class TestScaling:
         big = replace(flat, targets=(np.array([1e12]), np.array([np.nextafter(1e12, 0)])))
         refused(lambda: Scaling.unit(big, "log"), "'y'", "constant")
         refused(lambda: Scaling.unit(big, np.array(["log", "sqrt"])), "transform is array")
-        refused(lambda: Scaling.from_dict([1.0]), "is [1.0]. Give a Mapping")
+        refused(lambda: Scaling.from_dict([1.0]), "is [1.0]. Give a mapping")
         refused(lambda: Scaling(["a"], [1.0], 0.0, 1.0), "aren't a regular array of real numbers")
         refused(lambda: Scaling.identity(2).inputs(np.zeros((4, 3))), "2 columns")
 

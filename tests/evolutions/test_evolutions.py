@@ -28,7 +28,7 @@ def test_probabilities_use_the_alpha_of_every_draw():
 
 
 def test_every_draw_needs_its_alpha():
-    with pytest.raises(InputError, match=r"are 3 concentrations and 2 draws\. Give"):
+    with pytest.raises(InputError, match=r"concentrations is 3, and that of draws 2\. Give"):
         evolutions(concentration=(1.0, 2.0, 3.0))
 
 
@@ -84,7 +84,7 @@ def test_it_shows_itself():
     ("fields", "message"),
     [
         ({"clusters": ()}, "no clusters"),
-        ({"features": ("a", "b")}, "2 features and 1 dimensions"),
+        ({"features": ("a", "b")}, "features is 2, and that of dimensions 1"),
         ({"clusters": (Cluster(0, WHITE, LIN, 1, (0.0,)),)}, "LIN0 doesn't fit"),
         ({"clusters": (cluster(2, WHITE, LIN, 1),)}, "LIN0 doesn't fit"),
         ({"clusters": (Cluster(0, WHITE, Composition.parse("RQ0"), 1, (0.0,)),)}, "RQ0 is not in"),

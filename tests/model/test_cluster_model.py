@@ -139,7 +139,7 @@ def test_draws_as_processes(cluster):
     np.testing.assert_allclose(first.covariance(x, x), exact * scaling.target_sd**2, rtol=1e-9)
     np.testing.assert_allclose(first.noise_at(x), values["noise"] * scaling.target_sd**2)
     assert (first.mean(x) == scaling.target_mean).all()
-    with pytest.raises(InputError, match="100 draws"):
+    with pytest.raises(InputError, match="draws is 100"):
         cluster.processes(idata, 101)
     with pytest.raises(InputError, match="noise"):
         cluster.processes(xr.DataTree.from_dict({"posterior": posterior.drop_vars("noise")}))

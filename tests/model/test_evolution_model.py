@@ -126,7 +126,7 @@ def test_bad_arguments(cohort, pool, arguments, message):
 
 
 def test_dimensions_must_agree(cohort):
-    with pytest.raises(InputError, match="1 features"):
+    with pytest.raises(InputError, match="1 feature,"):
         EvolutionModel(cohort, CandidatePool(["SE0"], dimension=2), shared=None)
 
 

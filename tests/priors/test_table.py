@@ -109,7 +109,7 @@ def test_every_entry_that_is_used_can_be_replaced(monkeypatch):
         ({"SE0 x LIN0.amplitude": DIST}, "called 'SE0 x LIN0.amplitude'"),
         ({".lengthscale": DIST}, "called '.lengthscale'"),
         ({"enter": ["SE0"]}, "mappings by name"),
-        (["SE0"], "Give a Mapping"),
+        (["SE0"], "Give a mapping"),
         ({"enter": {"LINO": 0.1}}, "called 'LINO'.* such as SE0"),
         ({"enter": {"SE0 x LIN0": 0.1}}, "Give LIN0 x SE0"),
     ],

@@ -25,7 +25,7 @@ def test_components_of_a_known_series():
 
 def test_default_and_wrong_names(found):
     assert " in x" in describe(found.selection)["description"].str.cat()
-    refused(lambda: describe(found.selection, ["a", "b"]), "2 names", "1 input columns")
+    refused(lambda: describe(found.selection, ["a", "b"]), "names is 2", "input columns 1")
 
 
 def test_left_out_errors_are_those_of_refits_without_each_point(found):

@@ -67,7 +67,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("data", "words"),
         [
-            ((X[:4], Y[:4]), ("4 points", "at least 5")),
+            ((X[:4], Y[:4]), ("points is 4", "at least 5")),
             ((X, np.full(30, 3.0)), ("All targets are 3.0",)),
             ((np.full(30, 3.0), Y), ("column 0 is constant",)),
             ((np.column_stack([X, 0 * X]), Y), ("column 1 is constant",)),

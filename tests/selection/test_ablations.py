@@ -59,12 +59,12 @@ def test_stratified_takes_the_options_of_kem(final):
     selection = selector.select(*user(9))
     assert names(selection) == {"LIN0 + PER0"}
     assert selection.considered[0].criterion == selection.considered[0].bic
-    assert "1 time steps, fit='ml', criterion='bic'" in repr(selector)
+    assert "1 time step, fit='ml', criterion='bic'" in repr(selector)
     with pytest.raises(InputError, match="no fit"):
         StratifiedSelector([final], [5], "nonsense")
 
 
 def test_one_number_of_points_for_each_time_step(final):
     for evolutions, points in (([final], [5, 10]), ([], [])):
-        with pytest.raises(InputError, match="numbers of points"):
+        with pytest.raises(InputError, match="Numbers of points"):
             StratifiedSelector(evolutions, points)

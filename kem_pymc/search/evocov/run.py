@@ -127,8 +127,9 @@ def evolve(
     composed = start == "cks"
     if composed and not possible:
         raise InputError(
-            f"There are {x.shape[1]} inputs and a budget of {budget}. Begin with compositions on "
-            f"one input, with a budget of more than {COMPOSITIONS}, or use start='random'."
+            f"The number of inputs is {x.shape[1]}, and the budget {budget}. Begin with "
+            f"compositions on one input, with a budget of more than {COMPOSITIONS}, or use "
+            "start='random'."
         )
     options = {"method": METHOD, "evaluations": evaluations, "start": start, "seed": seed}
     fitter = Fitter(x, y, evaluations, seed)

@@ -148,7 +148,7 @@ def test_pictures_end_where_the_page_would_get_too_large(folder, monkeypatch):
     (folder / "settings.json").unlink()
     page = Page(report(folder).read_text("utf-8"))
     assert "they are left out for the last 2 users" in page.text
-    assert "they are left out for the last 1 users" in page.text
+    assert "they are left out for the last 1 user." in page.text
     assert len([a for a in page.all("svg") if a["aria-label"].startswith("Predictions")]) == 2
     assert page.text.count("User u2") == 1
 

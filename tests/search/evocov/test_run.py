@@ -50,7 +50,7 @@ def test_generations_are_written_before_the_next_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ((X[:9], Y[:9]), ("9 points", "at least 10")),
+        ((X[:9], Y[:9]), ("points is 9", "at least 10")),
         ((np.append(X, X[:2]), np.append(Y, Y[:2])), ("2 of 32 rows", "repeated", "Average")),
     ],
 )

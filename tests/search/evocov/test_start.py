@@ -57,9 +57,9 @@ def test_some_of_many_points_are_for_compositions_too(monkeypatch):
 
 
 def test_compositions_are_of_one_input_and_part_of_the_budget():
-    refused(lambda: quiet(X, Y, budget=6, **OPTIONS), "budget of 6", "more than 6")
+    refused(lambda: quiet(X, Y, budget=6, **OPTIONS), "the budget 6", "more than 6")
     both = np.column_stack([X, np.cos(X)])
-    refused(lambda: quiet(both, Y, **OPTIONS), "2 inputs", "start='random'")
+    refused(lambda: quiet(both, Y, **OPTIONS), "inputs is 2", "start='random'")
     assert len(quiet(X, Y, budget=7, start=None, evaluations=1).compositions) == 6
     assert not quiet(both, Y, budget=7, start=None, evaluations=1).compositions
     refused(lambda: quiet(X, Y, start="boms"), "'boms'", "'random' or 'cks'")
