@@ -207,7 +207,7 @@ def some(names: Iterable[object], most: int) -> str:
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def counted(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     """Return a number of things in words, like "1 row" and "2 rows"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import log_ndtr
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.folder import RunFolder
 from kem_pymc._system.options import check_seed, check_whole, checked, shown
 from kem_pymc.bandits.confidence import exploration
@@ -153,8 +153,8 @@ class Bandit:
         dimension = DecomposedPosterior(components, objective).dimension
         if dimension != contexts + space.dimension:
             raise InputError(
-                f"The components have {counted(dimension, 'input')}, and the space "
-                f"{space.dimension}, after {counted(contexts, 'column')} of contexts. Give all of "
+                f"The components have {plural(dimension, 'input')}, and the space "
+                f"{space.dimension}, after {plural(contexts, 'column')} of contexts. Give all of "
                 "them the same."
             )
         self._values_only = policy in ("gp-ucb", "ei", "mpi") or (

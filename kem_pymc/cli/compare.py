@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc.cli import folders, options, screen
 from kem_pymc.cli.trials import RUNS, chains_of, run_all, write_page
 from kem_pymc.errors import InputError
@@ -84,8 +84,8 @@ def compare(
     cohort = job.cohort()
     if cohort.n_users < 2 or cohort.max_steps < 2:
         raise InputError(
-            f"{data} has {counted(cohort.n_users, 'user')} and at most "
-            f"{counted(cohort.max_steps, 'time step')}. "
+            f"{data} has {plural(cohort.n_users, 'user')} and at most "
+            f"{plural(cohort.max_steps, 'time step')}. "
             "Give at least 2 users and 2 time steps; --batch sets the points per time step."
         )
     screen.modelled(cohort, job.scaling(cohort))
@@ -100,8 +100,8 @@ def compare(
     pilots, tests = (users.n_users for users in study.deal(0, seed))
     heading = [
         f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
-        f"{counted(1 + max(task.trial for task in tasks), 'random split')} into "
-        f"{counted(pilots, 'pilot user')} and {counted(tests, 'test user')}.",
+        f"{plural(1 + max(task.trial for task in tasks), 'random split')} into "
+        f"{plural(pilots, 'pilot user')} and {plural(tests, 'test user')}.",
         *(["Quick: too few splits, users and draws for conclusions."] if quick else []),
         UNITS,
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc.cli import folders, options, screen
 from kem_pymc.errors import InputError
 
@@ -161,7 +161,7 @@ def select(
     screen.paths(trajectories, learned.features)
     _print_remarks(trajectories, out)
     seconds = sum(row["run_time"] for row in rows)
-    screen.info(f"{counted(len(rows), 'selection')} in {seconds:.1f} s, written to {out}")
+    screen.info(f"{plural(len(rows), 'selection')} in {seconds:.1f} s, written to {out}")
     if predictions is not None:
         screen.info(f"Predictions are in {predictions}")
         uncalibrated = (

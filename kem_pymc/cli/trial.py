@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc.cli import folders, options, screen
 from kem_pymc.errors import InputError, SamplingError
 
@@ -114,7 +114,7 @@ def release(
     """Accept rows in quarantine as they are."""
     with opened(db) as trial:
         trial.release(entries)
-    screen.info(f"Accepted {counted(len(entries), 'row')}.")
+    screen.info(f"Accepted {plural(len(entries), 'row')}.")
 
 
 def refuse(
@@ -126,7 +126,7 @@ def refuse(
     """Refuse rows that wait: they are kept, and aren't used."""
     with opened(db) as trial:
         trial.refuse(entries)
-    screen.info(f"Refused {counted(len(entries), 'row')}.")
+    screen.info(f"Refused {plural(len(entries), 'row')}.")
 
 
 def withdraw(
@@ -158,7 +158,7 @@ def update(
     with opened(db) as trial:
         made = trial.update(time_budget=budget)
     counts = ", ".join(f"{n} {light}" for light, n in made["severity"].value_counts().items())
-    screen.info(f"{counted(len(made), 'selection')}{f' ({counts})' if counts else ''}.")
+    screen.info(f"{plural(len(made), 'selection')}{f' ({counts})' if counts else ''}.")
     for row in made[made["severity"] != "green"].head(SHOWN).itertuples():
         screen.warn(f"{row.participant}, time step {row.time_step + 1}: {row.answer}. {row.reason}")
 
@@ -290,7 +290,7 @@ def artefacts(
             new = ", and those who register" if row.adopted else ""
             screen.info(
                 f"Artefact {row.artefact} ({row.created[:16].replace('T', ' ')}, {row.hash[:12]}): "
-                f"{counted(row.participants, 'participant')}{new}. {row.about}"
+                f"{plural(row.participants, 'participant')}{new}. {row.about}"
             )
 
 
@@ -305,7 +305,7 @@ def move(
     """Move participants to another artefact, also back to an earlier one."""
     with opened(db) as trial:
         moved = trial.move(artefact, participants or None)
-    screen.info(f"Moved {counted(len(moved), 'participant')} to artefact {artefact}.")
+    screen.info(f"Moved {plural(len(moved), 'participant')} to artefact {artefact}.")
 
 
 def adopt(artefact: Artefact, db: Database) -> None:

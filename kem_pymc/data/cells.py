@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as dtypes
 
-from kem_pymc._system.display import counted, some
+from kem_pymc._system.display import plural, some
 from kem_pymc.errors import DataWarning, InputError
 
 type Kind = Literal["numbers", "categories", "dates", "durations", "other"]
@@ -450,7 +450,7 @@ class Cells:
         name, words = self.values.name, self.marks & ~self.absent(role)
         counts = Counter(self.values[words]).most_common()
         if counts:
-            marks = [f"{mark!r} in {counted(count, 'row')}" for mark, count in counts]
+            marks = [f"{mark!r} in {plural(count, 'row')}" for mark, count in counts]
             yield (
                 f"Column {name!r} has {some(marks, SHOWN_LABELS)}. Each is read as a {role}, since "
                 "only empty cells are missing there: empty them if no value is known."

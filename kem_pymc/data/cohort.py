@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_hashable, is_list_like
 
-from kem_pymc._system.display import Display, Displayed, Listing, beyond, counted, from_to
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to, plural
 from kem_pymc._system.options import check_seed, check_whole
 from kem_pymc.data.cells import Kind, Scope, escaped
 from kem_pymc.data.columns import Columns, check_levels, feature_columns
@@ -650,8 +650,8 @@ class Cohort(Displayed):
         steps = f"{most}" if few == most else f"{few} to {most}"
         features = ", ".join(self.features) if self.dimension < 4 else f"{self.dimension} features"
         return (
-            f"Cohort({counted(self.n_users, 'user')}, {steps} time step{'s' * (most > 1)}, "
-            f"{counted(self.n_points, 'point')}: "
+            f"Cohort({plural(self.n_users, 'user')}, {steps} time step{'s' * (most > 1)}, "
+            f"{plural(self.n_points, 'point')}: "
             f"{features} -> {self.target})"
         )
 
@@ -668,7 +668,7 @@ class Cohort(Displayed):
             for label, y, ends in zip(self.users, self.targets, self.ends, strict=True)
         ]
         return Display(
-            f"Cohort of {counted(self.n_users, 'user')}",
+            f"Cohort of {plural(self.n_users, 'user')}",
             {
                 "Time steps": from_to(self.steps.min(), self.max_steps),
                 "Points": f"{self.n_points}, {from_to(min(sizes), max(sizes))} per user",

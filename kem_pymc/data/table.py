@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from kem_pymc._system.display import counted, some
+from kem_pymc._system.display import plural, some
 from kem_pymc._system.options import check_choice
 from kem_pymc.data.cells import Cells, Role, days, place
 from kem_pymc.data.columns import Columns
@@ -221,7 +221,7 @@ def _without_short(df: pd.DataFrame, user: Hashable) -> tuple[pd.DataFrame, str]
     if few.all():
         raise InputError("Every user has one row, too few to learn from. Give several rows.")
     left_out = (
-        f"Left out {counted(few.sum(), 'user')} with one row: {some(names[few].map(str), NAMED)}."
+        f"Left out {plural(few.sum(), 'user')} with one row: {some(names[few].map(str), NAMED)}."
     )
     return df[~few], left_out if few.any() else ""
 
@@ -372,7 +372,7 @@ def _repeats(rows: np.ndarray) -> str:
     if not count:
         return ""
     return (
-        f"The user, time, inputs and target of {counted(count, 'row')} are those of an earlier "
+        f"The user, time, inputs and target of {plural(count, 'row')} are those of an earlier "
         "one. Check that they are separate measurements, or drop them."
     )
 

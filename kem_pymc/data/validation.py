@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc.errors import InputError
 
 #: Largest absolute value of data; beyond it, squares and products lose digits in covariances.
@@ -30,7 +30,7 @@ def input_rows(x: npt.ArrayLike, dimension: int, missing: bool = False) -> np.nd
     if inputs.ndim != 2 or inputs.shape[1] != dimension:
         raise InputError(
             f"The inputs have shape {inputs.shape}. Give one row per point and "
-            f"{counted(dimension, 'column')}."
+            f"{plural(dimension, 'column')}."
         )
     return inputs
 

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from kem_pymc._system.display import Display, Displayed, Listing, beyond, counted, some
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, plural, some
 from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
@@ -148,8 +148,8 @@ class Representative(Displayed):
 
     def __repr__(self) -> str:
         datasets = sum(len(c.members) for c in self.clusters)
-        clusters = counted(len(self.clusters), "cluster")
-        return f"Representative({clusters} of {counted(datasets, 'dataset')})"
+        clusters = plural(len(self.clusters), "cluster")
+        return f"Representative({clusters} of {plural(datasets, 'dataset')})"
 
     def _display(self) -> Display:
         table = self.to_frame().head(SHOWN).rename(columns={"members": "user/time step"})

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kem_pymc._system.display import Display, Displayed, Listing, counted, from_to, number, some
+from kem_pymc._system.display import Display, Displayed, Listing, from_to, number, plural, some
 from kem_pymc._system.options import checked
 from kem_pymc.data.feature_distribution import FeatureDistribution
 from kem_pymc.data.scaling import Scaling
@@ -412,8 +412,8 @@ class Evolutions(Displayed):
 
     def __repr__(self) -> str:
         return (
-            f"Evolutions from {counted(self.n_draws, 'draw')}, "
-            f"{counted(len(self.parents), 'parent')}: "
+            f"Evolutions from {plural(self.n_draws, 'draw')}, "
+            f"{plural(len(self.parents), 'parent')}: "
             f"{', '.join(self.features)} -> {self.target}"
         )
 
@@ -438,7 +438,7 @@ class Evolutions(Displayed):
         more = f"{len(rows)} of {total} evolutions are shown, the most probable below each of the "
         more += f"{min(PARENTS, len(self.parents))} most frequent of {len(self.parents)} parents."
         return Display(
-            f"Evolutions from {counted(self.n_draws, 'draw')}",
+            f"Evolutions from {plural(self.n_draws, 'draw')}",
             {
                 "Target": f"{self.target}, from {some(self.features, FEATURES)}",
                 "Concentration": alpha,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import named
@@ -46,7 +46,7 @@ class Novelty:
         texts = [f"{self.weights[0]:.1f}"]
         for n, before, weight in zip(self.points[1:], self.weights, self.weights[1:], strict=False):
             if weight != before:
-                texts.append(f"from {counted(n, 'point')} on {weight:.1f}")
+                texts.append(f"from {plural(n, 'point')} on {weight:.1f}")
         return ", ".join(texts)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._system.display import Display, Displayed, Listing, beyond, counted, number
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, number, plural
 from kem_pymc._system.options import checked
 from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
@@ -278,7 +278,7 @@ class Prediction(Displayed):
     def _of_what(self) -> str:
         n = len(self.mean)
         what = "new observations" if self.include_noise else "the function"
-        return f"{what} at {counted(n, 'input')}"
+        return f"{what} at {plural(n, 'input')}"
 
     def _display(self) -> Display:
         parts = self.components

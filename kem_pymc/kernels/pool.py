@@ -14,7 +14,7 @@ import cloudpickle
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._system.display import Display, Displayed, counted, some
+from kem_pymc._system.display import Display, Displayed, plural, some
 from kem_pymc._system.jit.structs import by_reference
 from kem_pymc._system.options import check_whole, checked, shown
 from kem_pymc.errors import InputError
@@ -157,7 +157,7 @@ class CandidatePool(Displayed):
     def __repr__(self) -> str:
         if len(self) > NAMED:
             return (
-                f"<CandidatePool of {counted(len(self), 'candidate')}, dimension={self.dimension}>"
+                f"<CandidatePool of {plural(len(self), 'candidate')}, dimension={self.dimension}>"
             )
         return f"CandidatePool({self.names}, dimension={self.dimension})"
 
@@ -170,7 +170,7 @@ class CandidatePool(Displayed):
             f"Products ({len(products)})": some(products, SHOWN) or "none",
             "Hyperparameters": str(len(self.hyperparameters)),
         }
-        return Display(f"CandidatePool of {counted(len(self), 'candidate')}", facts)
+        return Display(f"CandidatePool of {plural(len(self), 'candidate')}", facts)
 
     @property
     def names(self) -> list[str]:

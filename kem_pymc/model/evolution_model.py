@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.options import checked
 from kem_pymc.data.categories import check_categories
 from kem_pymc.data.cohort import BY_ROW, Cohort
@@ -356,8 +356,8 @@ def _check_names(
 def _check_pool(cohort: Cohort, pool: CandidatePool) -> None:
     if cohort.dimension != pool.dimension:
         raise InputError(
-            f"The cohort has {counted(cohort.dimension, 'feature')}, but the candidate pool has "
-            f"{counted(pool.dimension, 'dimension')}. Make a pool with one for each feature."
+            f"The cohort has {plural(cohort.dimension, 'feature')}, but the candidate pool has "
+            f"{plural(pool.dimension, 'dimension')}. Make a pool with one for each feature."
         )
     datasets = cohort.n_users * cohort.max_steps
     if datasets * len(pool) > MOST_INDICATORS:

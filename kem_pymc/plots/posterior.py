@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.diagnostics.representative import shared_clusters
@@ -76,7 +76,7 @@ def inclusion(
         order = np.lexsort(np.round(table, 1).T[np.argsort(table.mean(axis=0))])[::-1]
         table, columns = table[order], [str(draws.users[u]) for u in order]
     elif user is None:
-        table, whom = np.nanmean(shares, axis=0), f"mean of {counted(len(draws.users), 'user')}"
+        table, whom = np.nanmean(shares, axis=0), f"mean of {plural(len(draws.users), 'user')}"
     elif user in draws.users:
         table, whom = shares[draws.users.index(user)], f"user {user}"
     else:

@@ -45,6 +45,8 @@ LINES = (
     *(("#d55e00", "o"), ("#0072b2", "s"), ("#332288", "D"), ("#cc79a7", "^"), ("#661100", "v")),
     *(("#994455", "P"), ("#000000", "X")),
 )
+#: Dashes of lines, in their order; none at first.
+DASHES = ("", "--", ":", "-.")
 METHODS = dict(zip(("KEM", "Final", "ARD", "Memoryless", "Stratified"), LINES, strict=False))
 
 #: Colours of probabilities: zero is white, and text is legible on every shade.
@@ -103,11 +105,15 @@ def datasets_of(evolutions: Evolutions) -> dict[str, float]:
 
 
 def line_styles(names: Sequence[str]) -> dict[str, Style]:
-    """Return the colour and marker of each line; those of the paper's methods are fixed."""
+    """Return the look of each line, a fixed one of the paper's methods; many lines have dashes."""
     taken = {METHODS[name] for name in names if name in METHODS}
-    free = chain((style for style in LINES if style not in taken), repeat((MUTED, "o")))
-    styles = {name: METHODS[name] if name in METHODS else next(free) for name in names}
-    return {name: {"color": c, "marker": m} for name, (c, m) in styles.items()}
+    dashes = chain(DASHES, repeat(DASHES[-1]))
+    free = ((c, m, dash) for dash in dashes for c, m in LINES if dash or (c, m) not in taken)
+    looks = {name: (*METHODS[name], "") if name in METHODS else next(free) for name in names}
+    return {
+        name: {"color": colour, "marker": marker} | ({"linestyle": dash} if dash else {})
+        for name, (colour, marker, dash) in looks.items()
+    }
 
 
 def spelled(label: str) -> str:

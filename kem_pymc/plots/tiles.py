@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from xarray import DataTree
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.options import checked
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.diagnostics.representative import modes
@@ -105,7 +105,7 @@ def trajectories(
     labelled = cell >= NAMED and users != [""]
     ax.set_yticks(range(n_users) if labelled else [], users if labelled else [], fontsize="small")
     if users != [""]:
-        ax.set_ylabel("user" if labelled else counted(n_users, "user"))
+        ax.set_ylabel("user" if labelled else plural(n_users, "user"))
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     style.legend(ax, beside=True, handlelength=1, handleheight=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kem_pymc._system.display import Display, Displayed, Listing, beyond, counted, number
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, number, plural
 from kem_pymc._system.options import checked
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
@@ -142,7 +142,7 @@ class SearchResult(Displayed):
         if self.backtests:
             ends, horizon = self.backtests[0].log_densities.shape
             facts["Weights"] = (
-                f"by forecasts of {counted(horizon, 'point')} from {counted(ends, 'origin')}; "
+                f"by forecasts of {plural(horizon, 'point')} from {plural(ends, 'origin')}; "
                 f"{self.selection.label()} has the largest"
             )
         if transform is not None:
@@ -157,7 +157,7 @@ class SearchResult(Displayed):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.method}, best {best(self.evaluations).model}, "
-            f"{counted(len(self.evaluations), 'model')} evaluated in {self.seconds:.1f} s)"
+            f"{plural(len(self.evaluations), 'model')} evaluated in {self.seconds:.1f} s)"
         )
 
     def _display(self) -> Display:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.options import checked
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -92,7 +92,7 @@ class StratifiedSelector(Selector):
     def __repr__(self) -> str:
         first = self.strata[0]
         return (
-            f"StratifiedSelector({counted(len(self.strata), 'time step')}, "
+            f"StratifiedSelector({plural(len(self.strata), 'time step')}, "
             f"fit={first.fit!r}, criterion={first.criterion!r})"
         )
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit, logit, logsumexp
 
-from kem_pymc._system.display import Display, Displayed, Listing, beyond, counted, number
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, number, plural
 from kem_pymc._system.options import checked
 from kem_pymc.data.feature_distribution import FeatureDistribution, check_missing
 from kem_pymc.data.scaling import Scaling
@@ -427,7 +427,7 @@ class Selection(Displayed):
 
     def __repr__(self) -> str:
         others = ", ".join(self.label(c.composition) for c in self.considered[1:]) or "nothing else"
-        text = f"Selection({self.label()}, from {counted(len(self.y), 'point')}"
+        text = f"Selection({self.label()}, from {plural(len(self.y), 'point')}"
         return f"{text}; also considered {others}) {self.message}".rstrip()
 
     def _display(self) -> Display:
@@ -440,7 +440,7 @@ class Selection(Displayed):
         if self.unshared is not None:
             facts["Probability of not following the shared mean"] = number(self.departure)
         return Display(
-            f"Selection of {self.label()} from {counted(len(self.y), 'point')}",
+            f"Selection of {self.label()} from {plural(len(self.y), 'point')}",
             facts,
             [
                 Listing(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sqlalchemy import select, update
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc.evolutions.differences import COLUMNS
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.trial import schema
@@ -62,7 +62,7 @@ class Comparison:
         if self.error:  # one digit of it, and as many of the gain
             digits = max(0, -int(np.floor(np.log10(self.error))))
             number = f"{abs(gain):.{digits}f} ± {self.error:.{digits}f}"
-        of = f"{counted(self.rows, 'row')} of {counted(self.participants, 'participant')}"
+        of = f"{plural(self.rows, 'row')} of {plural(self.participants, 'participant')}"
         of = f"{number} nats a row ({of})"
         if self.error is None or abs(gain) <= 2 * self.error:
             more = "more" if gain > 0 else "less"
@@ -112,8 +112,8 @@ class Artefact:
         changes = ", ".join(f"{counts.get(name, 0)} {name}" for name in CHANGES)
         better = self.comparison or "No row was predicted before and after."
         return (
-            f"Learned from {counted(pilots, 'pilot user')} and "
-            f"{counted(participants, 'participant')} ({counted(rows, 'row')}). "
+            f"Learned from {plural(pilots, 'pilot user')} and "
+            f"{plural(participants, 'participant')} ({plural(rows, 'row')}). "
             f"Evolutions, against artefact {self.against}: {changes}. {better}"
         )
 

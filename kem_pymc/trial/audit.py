@@ -8,7 +8,7 @@ import pandas as pd
 from sqlalchemy import Connection, select
 from sqlalchemy.engine import RowMapping as Row
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.progress import waiting
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
@@ -66,7 +66,7 @@ def history(store: Store, participant: str | int) -> pd.DataFrame:
         kernel = "a kernel that is gone"
         if one.composition is not None:
             kernel = describe(Composition.parse(one.composition, len(names)), names)
-        said = f"Selection {one.selection}{by} from {counted(one.points, 'point')}: {kernel}"
+        said = f"Selection {one.selection}{by} from {plural(one.points, 'point')}: {kernel}"
         said += f" ({one.severity})."
         lines.append((one.created, f"{said} {one.reason}".strip(), one.selection))
     lines.sort(key=lambda line: line[0])

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, func, select, update
 from sqlalchemy.engine import RowMapping as Row
 from sqlalchemy.exc import IntegrityError
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.progress import waiting
 from kem_pymc.errors import InputError
 from kem_pymc.trial import rows, schema
@@ -157,7 +157,7 @@ def _add_part(
             label = rows.label_of(table.at[row, store.roles.user])
             _enter(db, upload, row, label, content[row], judged[row], register)
         if end == len(content):
-            log(db, None, "uploaded", f"Upload {upload}, {counted(end, 'row')}.")
+            log(db, None, "uploaded", f"Upload {upload}, {plural(end, 'row')}.")
         return upload, end
 
 

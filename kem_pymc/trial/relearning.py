@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.engine import RowMapping as Row
 
-from kem_pymc._system.display import counted
+from kem_pymc._system.display import plural
 from kem_pymc._system.executors import make_executor
 from kem_pymc._system.files import write_atomically
 from kem_pymc._system.resources import one_blas_thread
@@ -101,8 +101,8 @@ def relearn(
     with ExitStack() as stack:
         path = Path(stack.enter_context(TemporaryDirectory())) if folder is None else folder
         learned = _data(store, pilots, path)
-        members = counted(len(learned.data), "participant")
-        say(f"Learning from {counted(pilots.n_users, 'pilot user')} and {members}.")
+        members = plural(len(learned.data), "participant")
+        say(f"Learning from {plural(pilots.n_users, 'pilot user')} and {members}.")
         terms = _shared_terms(first) if shared is None else shared
         plan: dict[str, Any] = SAMPLER | {k: v for k, v in sampler.items() if v is not None}
         cores = plan.get("cores")
@@ -122,7 +122,7 @@ def relearn(
         for half in HALVES:
             out = [u for u in everyone if u >= n and (u - n) % len(HALVES) == half]
             if out:
-                say(f"Without {counted(len(out), 'participant')}, whose next rows are predicted:")
+                say(f"Without {plural(len(out), 'participant')}, whose next rows are predicted:")
                 chosen = [u for u in everyone if u not in out]
                 idata, final, unshared = posteriors(chosen, path / f"half-{half}")
                 others = Evolutions.from_posterior(idata, final=final, unshared=unshared)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kem_pymc as kem
-from kem_pymc._system.display import Display, Listing, counted, from_to, number, some
+from kem_pymc._system.display import Display, Listing, from_to, number, plural, some
 from kem_pymc.diagnostics.representative import representative
 from kem_pymc.gp.prediction import Component, Prediction
 from kem_pymc.kernels.composition import Composition
@@ -244,7 +244,7 @@ def test_numbers(value, text):
 
 def test_words():
     assert some("abc", 3) == "a, b, c"
-    assert [counted(count, "time step") for count in range(3)] == [
+    assert [plural(count, "time step") for count in range(3)] == [
         *("0 time steps", "1 time step", "2 time steps")
     ]
     assert some("abc", 2) == "a, b and 1 more"

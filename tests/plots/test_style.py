@@ -12,6 +12,7 @@ from kem_pymc.plots.style import (
     LINES,
     PALETTE,
     balanced,
+    line_styles,
     spelled,
     text_size,
 )
@@ -49,6 +50,12 @@ def test_colours_differ_for_the_colour_blind(kind, colours):
 def test_lines_stand_out_from_white():
     for colour, _ in LINES:
         assert 1.05 / (linear(colour) @ (0.2126, 0.7152, 0.0722) + 0.05) >= 3
+
+
+def test_looks_of_many_lines_differ():
+    looks = line_styles(["KEM", *map(str, range(25)), "Final"])
+    assert len({str(look) for look in looks.values()}) == 27
+    assert looks["KEM"] == line_styles(["KEM"])["KEM"]
 
 
 def test_there_are_nine_colours_for_the_most_important():

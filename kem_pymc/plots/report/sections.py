@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from kem_pymc import plots
-from kem_pymc._system.display import counted, number
+from kem_pymc._system.display import number, plural
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.diagnostics.diagnosis import Diagnosis
 from kem_pymc.diagnostics.parts import headline
@@ -252,7 +252,7 @@ def users(
             if len(people) < DRAWN:
                 place = vary[0] if len(vary) == 1 else None
                 drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
-                title = f"Predictions for {which} user {name} at {counted(len(rows), 'time step')}"
+                title = f"Predictions for {which} user {name} at {plural(len(rows), 'time step')}"
                 picture = svg(drawn, title)
         filled = shown.loc[:, (shown.astype(str) != "").any()]
         changes = [label for i, label in enumerate(labels) if labels[i - 1 : i] != [label]]
