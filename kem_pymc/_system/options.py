@@ -200,12 +200,10 @@ def _in_words(hint: Any) -> str:
 
 def _several(hint: Any) -> str:
     """Return several of a kind in words, like "whole numbers"."""
-    article, _, rest = _in_words(hint).partition(" ")
-    return (
-        f"{rest}s"
-        if article in ("a", "an") and " " not in rest.removeprefix("whole ")
-        else (_in_words(hint))
-    )
+    words = _in_words(hint)
+    article, _, rest = words.partition(" ")
+    single = article in ("a", "an") and " " not in rest.removeprefix("whole ")
+    return f"{rest}s" if single else words
 
 
 def shown(value: Any) -> str:

@@ -172,7 +172,7 @@ def learn_shared(
             raise InputError(
                 "A shared mean process can't be learned from one user. "
                 "Give at least two pilot users, or {shared}.",
-                shared=None,
+                shared="auto",
             )
         return _alone(cohort)
     named = choices(cohort)

@@ -127,7 +127,7 @@ def test_terms_suit_the_features():
 def test_one_user_shares_nothing():
     one = make_cohort(alone, users=1)
     assert learn_shared(one).nothing
-    with pytest.raises(InputError, match=r"can't be learned from one user\. Give at least two"):
+    with pytest.raises(InputError, match="Give at least two pilot users, or shared='auto'"):
         learn_shared(one, "linear")
 
 
