@@ -6,6 +6,11 @@ was then.
 
 import os
 import sys
+
+# Before NumPy is imported, and for the processes that tests start: threads of linear algebra wait
+# for each other busily where several tests run side by side, which took a third of all time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import cache

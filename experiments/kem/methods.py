@@ -15,7 +15,7 @@ from kem_pymc.data.families import Family
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.priors import Priors
+from kem_pymc.priors import Priors, Unexplained
 from kem_pymc.sampler.moves.sweep import PAPER
 from kem_pymc.selection.selector import Selector
 
@@ -27,28 +27,28 @@ FEW = 0.4
 
 
 def floor(
-    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+    name: str, pool: CandidatePool, unexplained: Unexplained | None, family: Family | None = None
 ) -> Priors:
     """Return the study's priors with the paper's noise floor."""
     return priors_of(name, pool, unexplained, family).replace(noise_floor=NOISE_FLOOR)
 
 
 def paper(
-    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+    name: str, pool: CandidatePool, unexplained: Unexplained | None, family: Family | None = None
 ) -> Priors:
     """Return the paper's priors; those of the synthetic studies are the paper's already."""
     return priors_of("unit" if name == "default" else name, pool, unexplained, family)
 
 
 def one_noise(
-    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+    name: str, pool: CandidatePool, unexplained: Unexplained | None, family: Family | None = None
 ) -> Priors:
     """Return the paper's priors with the same noise prior for every parent."""
     return paper(name, pool, unexplained, family).without_parent()
 
 
 def few_enter(
-    name: str, pool: CandidatePool, unexplained: float, family: Family | None = None
+    name: str, pool: CandidatePool, unexplained: Unexplained | None, family: Family | None = None
 ) -> Priors:
     """Return the paper's priors with the number of entering candidates of the synthetic study."""
     return paper(name, pool, unexplained, family).expecting(FEW, pool)

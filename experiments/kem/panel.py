@@ -117,6 +117,10 @@ PANELS: dict[str, Panel] = {
     "slopes": Panel(
         ({"CONST": 0.3, "LIN0": 0.6},), {"CONST": 0.5, "LIN0": 1.0}, spread=0.0, in_order=True
     ),
+    # Users' levels are so far apart that all else is small beside them.
+    "levels": Panel(
+        ({"CONST": 3.0, "LIN0": 0.03, "SE0": 0.01},), {"CONST": 0.01, "LIN0": 0.05}, in_order=True
+    ),
     # Users start alike and diverge, along individual lines or curves.
     "growth": Panel(
         ({"LIN0": 0.5}, {"LIN0 x SE0": 0.7}), {"LIN0": 1.0, "SE0": 0.3}, spread=0.0, in_order=True

@@ -22,7 +22,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.population.shared_part import SharedPart
-from kem_pymc.priors import Priors
+from kem_pymc.priors import Priors, Unexplained
 from kem_pymc.runs.sampling import sample
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
@@ -135,9 +135,8 @@ class Method:
     single : bool
         Whether predictions use only the selected kernel, with its fitted values.
     priors : callable
-        Returns the priors, from the name of the study's table, the pool, the mean square of the
-        scaled targets that the shared part leaves unexplained, and the targets' family. A function
-        of a module.
+        Returns the priors, from the name of the study's table, the pool, what there is to explain,
+        and the targets' family. A function of a module.
     without : tuple of str
         Candidates of the study that the method leaves out.
     options : dict
@@ -148,7 +147,7 @@ class Method:
 
     shared: bool = True
     single: bool = False
-    priors: Callable[[str, CandidatePool, float, Family | None], Priors] = priors_of
+    priors: Callable[[str, CandidatePool, Unexplained, Family | None], Priors] = priors_of
     without: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from kem_pymc.data.cohort import Cohort, Split
 from kem_pymc.data.families import Family
 from kem_pymc.data.transforms import Name
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.priors import Priors
+from kem_pymc.priors import Priors, Unexplained
 
 #: Largest number of random splits that are tried until every feature varies among pilot users.
 SPLITS = 20
@@ -88,7 +88,10 @@ def until_features_vary(draw: Callable[[], Split]) -> Split:
 
 
 def priors_of(
-    name: str, pool: CandidatePool, unexplained: float = 1.0, family: Family | None = None
+    name: str,
+    pool: CandidatePool,
+    unexplained: Unexplained | None = None,
+    family: Family | None = None,
 ) -> Priors:
     """Return a table of priors by name.
 
@@ -96,9 +99,8 @@ def priors_of(
     ----------
     name : {"default", "unit", "synthetic"}
     pool : CandidatePool
-    unexplained : float
-        Mean square of the scaled targets that the shared part leaves unexplained; only used for
-        "default".
+    unexplained : Unexplained, optional
+        What the shared part leaves to explain; only used for "default".
     family : Family, optional
         Family of targets that aren't normal; only used for "default".
     """

@@ -15,10 +15,10 @@ from kem_pymc.comparison.study import Study
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.model.cluster_model import scaling_for, to_explain
 from kem_pymc.population.model import robust
 from kem_pymc.population.shared_part import learn_shared
-from kem_pymc.priors import Priors
+from kem_pymc.priors import Priors, Unexplained
 from kem_pymc.selection.online import points_of, select_online_for_user
 from kem_pymc.selection.scores import points_to_predict, predictive_scores, row_of
 from kem_pymc.selection.selector import Selector
@@ -99,17 +99,18 @@ class ComparisonTask:
         test = test.subset(test.users[: self.scale.test_users])
         names = [name for name in study.candidates(pilot) if name not in method.without]
         pool = CandidatePool(names, pilot.dimension)
-        plain = priors = method.priors(study.priors, pool, 1.0, pilot.family)
-        scaling = scaling_for(pilot, plain)
+        scaling = scaling_for(pilot, method.priors(study.priors, pool, Unexplained(), pilot.family))
         # Unit of scores, the same whatever the transform.
         unit = scaling.target_sd if scaling.family is None else scaling.target_unit
         if study.transform is not None:
             scaling = Scaling.unit(pilot, study.transform)
-        shared = None
+        shared, data = None, scaling.apply(pilot)
         if method.shared:
-            data = scaling.apply(pilot)
             shared = cached(data.digest(), lambda: learn_shared(data, progress=False))
-            priors = method.priors(study.priors, pool, shared.unexplained, pilot.family)
+        plain, priors = (
+            method.priors(study.priors, pool, to_explain(data, part), pilot.family)
+            for part in (None, shared)
+        )
         training = Training(pilot, pool, priors, scaling, shared, self.scale.sampling, self.seed)
         self.learn(training, plain)
         rows = [

@@ -393,9 +393,19 @@ class EvolutionsFile(_Study):
         }
 
 
+class _Unexplained(_Strict):
+    total: Positive
+    within: Positive
+
+
+class _SharedSettings(_Strict, extra="allow"):
+    unexplained: _Unexplained
+
+
 class StudySettings(_Study, _Settings):
     """The settings of a study that are stored in its posterior."""
 
+    shared: _SharedSettings | None = None
     concentration: Annotated[
         Annotated[Positive, Tag("number")] | Annotated[dict[Name, Any], Tag("prior")],
         Discriminator(lambda value: "prior" if isinstance(value, dict) else "number"),

@@ -23,6 +23,7 @@ from kem_pymc.model.shared_functions import ARRAYS
 from kem_pymc.population import PopulationModel, PopulationPosterior
 from kem_pymc.population.mean_process import MeanProcess, read
 from kem_pymc.population.shared_part import SharedPart
+from kem_pymc.priors.unexplained import Unexplained
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -233,7 +234,7 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
         for values in zip(every_weights, every_root, strict=True)
     ]
     users = tuple(idata["constant_data"]["shared_weights_without"].coords["user"].values.tolist())
-    return SharedPart(process, without, users, {}, data["unexplained"])
+    return SharedPart(process, without, users, {}, Unexplained(**data["unexplained"]))
 
 
 def spread_draws(

@@ -9,10 +9,10 @@ from typing import Any
 from kem_pymc._system.options import checked
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.model.cluster_model import default_priors, scaling_for
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.population.shared_part import SharedPart
-from kem_pymc.priors import Priors, default
+from kem_pymc.priors import Priors
 
 
 @checked
@@ -47,9 +47,7 @@ def unshared_model_of(model: EvolutionModel) -> EvolutionModel:
     Default priors are replaced by those in units of the whole variance of the targets.
     """
     assert model.shared is not None
-    with_shared = default(model.pool, model.shared.unexplained, model.cohort.family)
-    given = model.priors.to_dict() != with_shared.to_dict()
-    return _ends_of(model, model.priors if given else None, None)
+    return _ends_of(model, None if model.has_default_priors else model.priors, None)
 
 
 def _ends_of(
@@ -91,7 +89,8 @@ def _of_whole(
     The scaling is that of the whole cohort, because time steps would have different units
     otherwise.
     """
-    shared = options.get("shared")
+    options = {"scaling": scaling_for(cohort, priors)} | options
     if priors is None:
-        priors = default(pool, 1.0 if shared is None else shared.unexplained, cohort.family)
-    return priors.without_parent(), {"scaling": scaling_for(cohort, priors)} | options
+        scaled = options["scaling"].apply(cohort)
+        priors = default_priors(scaled, pool, options.get("shared"))
+    return priors.without_parent(), options

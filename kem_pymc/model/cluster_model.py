@@ -20,6 +20,7 @@ from kem_pymc.population.shared_part import SharedPart
 from kem_pymc.priors import Priors
 from kem_pymc.priors.distributions import fresh
 from kem_pymc.priors.population import parameters_in, with_values
+from kem_pymc.priors.unexplained import Unexplained
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -193,9 +194,26 @@ def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:
     return weights @ y, covariance[k:, k:] - weights @ across
 
 
-def scaling_for(cohort: Cohort, priors: Priors) -> Scaling:
-    """Return the scaling that priors were made for, estimated from this cohort only."""
-    return Scaling.unit(cohort) if priors.scaling == "unit" else Scaling.none(cohort)
+def to_explain(scaled: Cohort, shared: SharedPart | None = None) -> Unexplained:
+    """Return what is to be explained of a scaled cohort, given what its users share."""
+    if shared is not None:
+        return shared.unexplained
+    return Unexplained(within=Unexplained.of(scaled.targets, scaled.noise).within)
+
+
+def default_priors(scaled: Cohort, pool: CandidatePool, shared: SharedPart | None) -> Priors:
+    """Return the default priors for a scaled cohort, and for what its users share."""
+    family = scaled.family or scaled.latent_of
+    return prior_tables.default(pool, to_explain(scaled, shared), family)
+
+
+def scaling_for(cohort: Cohort, priors: Priors | None) -> Scaling:
+    """Return the scaling that priors were made for, estimated from this cohort only.
+
+    Without priors it is that of the default ones.
+    """
+    unit = priors is None or priors.scaling == "unit"
+    return Scaling.unit(cohort) if unit else Scaling.none(cohort)
 
 
 def _as_composition(composition: Composition | str, pool: CandidatePool) -> Composition:

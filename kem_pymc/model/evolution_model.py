@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from kem_pymc import priors as prior_tables
 from kem_pymc._system.display import plural
 from kem_pymc._system.options import checked
 from kem_pymc.data.categories import check_categories
@@ -21,6 +20,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import (
     Likelihood,
     check_likelihood,
+    default_priors,
     scaling_for,
 )
 from kem_pymc.model.concentration import Concentration
@@ -139,12 +139,11 @@ class EvolutionModel(pm.Model):
         cohort = robust(cohort)
         _check_options(feedback, likelihood_power, shared)
         check_likelihood(likelihood)
-        if priors is None:  # in units of the variance that is left to explain
-            unexplained = 1.0 if shared is None else shared.unexplained
-            priors = prior_tables.default(pool, unexplained, cohort.family)
         alpha = Concentration.of(concentration)
         self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
         scaled = self.scaling.apply(cohort)
+        self.has_default_priors = priors is None
+        priors = default_priors(scaled, pool, shared) if priors is None else priors
         self.cohort, self.pool, self.priors = cohort, pool, priors
         self.feedback, self.likelihood = feedback, likelihood
         self.concentration = concentration if alpha.learned else alpha.value
@@ -208,8 +207,7 @@ class EvolutionModel(pm.Model):
         """
         _check_pool(cohort, pool)
         cohort = robust(cohort)
-        table = prior_tables.default(pool) if priors is None else priors
-        scaling = scaling_for(cohort, table) if scaling is None else scaling
+        scaling = scaling_for(cohort, priors) if scaling is None else scaling
         part = learn_shared(scaling.apply(cohort), shared, progress=progress)
         return cls(cohort, pool, priors, scaling=scaling, shared=part, **options)
 
@@ -306,6 +304,7 @@ class EvolutionModel(pm.Model):
             **({"time": self.cohort.time} if self.cohort.time is not None else {}),
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
+            **({"default_priors": True} if self.has_default_priors else {}),
             "concentration": self.engine.concentration.to_data(),
             **({"population": population} if population else {}),
             "feedback": self.feedback,

@@ -27,15 +27,13 @@ from kem_pymc.population.variance_function import (
     VarianceFunction,
     choose,
 )
+from kem_pymc.priors.unexplained import Unexplained
 
 #: Names of the choices from which "auto" chooses.
 AUTO = ("nothing", "linear", "additive", "smooth")
 
 #: Gain over "nothing", in nats, that another choice needs: what is shared by chance gains less.
 GAIN = 1.0
-
-#: Least share of the mean squared residual that is left where noise is known.
-LEAST_UNEXPLAINED = 0.1
 
 #: Number of draws of the hyperparameters.
 DRAWS = 400
@@ -65,9 +63,8 @@ class SharedPart:
         User labels, in the order of `without`.
     scores : dict of str to ndarray, shape (U,)
         Log density of each user's targets given all other users', by name of the choice.
-    unexplained : float
-        Mean squared residual of the targets from the mean given all other users, less the mean
-        variance of known noise.
+    unexplained : Unexplained
+        What the mean given all other users leaves to explain of the targets.
     posterior : PopulationPosterior, optional
         What was learned; None if the part was given, or read from a file.
     """
@@ -76,7 +73,7 @@ class SharedPart:
     without: Sequence[MeanProcess]
     users: tuple[Hashable, ...]
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
-    unexplained: float = 1.0
+    unexplained: Unexplained = field(default_factory=Unexplained)
     posterior: PopulationPosterior | None = None
 
     @property
@@ -117,7 +114,7 @@ class SharedPart:
         """Return the columns and kernels, and summed scores, as plain data."""
         return describe(self.process) | {
             "scores": {name: float(values.sum()) for name, values in self.scores.items()},
-            "unexplained": self.unexplained,
+            "unexplained": self.unexplained._asdict(),
         }
 
 
@@ -276,11 +273,8 @@ def _part(
     posterior: PopulationPosterior | None = None,
 ) -> SharedPart:
     others = [other.mean(x) for other, x in zip(without, cohort.inputs, strict=True)]
-    squares = (np.concatenate(cohort.targets) - np.concatenate(others)) ** 2
-    unexplained = float(np.mean(squares))
-    if cohort.noise is not None:  # which isn't to be explained
-        known = float(np.mean(np.concatenate(cohort.noise) ** 2))
-        unexplained = max(unexplained - known, LEAST_UNEXPLAINED * unexplained)
+    residuals = [y - mean for y, mean in zip(cohort.targets, others, strict=True)]
+    unexplained = Unexplained.of(residuals, cohort.noise)
     return SharedPart(process, without, cohort.users, scores or {}, unexplained, posterior)
 
 

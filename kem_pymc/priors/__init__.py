@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from kem_pymc.priors.standard import paper as paper
     from kem_pymc.priors.standard import synthetic as synthetic
     from kem_pymc.priors.table import Priors as Priors
+    from kem_pymc.priors.unexplained import Unexplained as Unexplained
 
 # PyMC is imported with the first table of distributions.
 __getattr__, __all__ = lazily(
     __name__,
     {
         "Priors": "table",
+        "Unexplained": "unexplained",
         "default": "standard",
         "noise_by_size": "noise",
         "paper": "standard",

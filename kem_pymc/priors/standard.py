@@ -12,6 +12,7 @@ from kem_pymc.kernels.base import CONST
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.noise import SameNoise, noise_by_size
 from kem_pymc.priors.table import Priors
+from kem_pymc.priors.unexplained import Unexplained
 
 
 def _table(
@@ -48,9 +49,14 @@ ADDITIONS = 1.0
 #: targets whose variance to be explained is one.
 NOISE, AMPLITUDE = (-1.5, 1.2), (-0.7, 1.5)
 
+#: Noise floor of the default priors, for targets whose variance within users is one.
+FLOOR = 1e-3
+
 
 @checked
-def default(pool: CandidatePool, unexplained: float = 1.0, family: Family | None = None) -> Priors:
+def default(
+    pool: CandidatePool, unexplained: Unexplained | None = None, family: Family | None = None
+) -> Priors:
     """Return the default priors, for features in [0, 1] and standardised targets.
 
     The priors of the noise variance and of amplitudes scale with the variance to be explained: that
@@ -59,8 +65,8 @@ def default(pool: CandidatePool, unexplained: float = 1.0, family: Family | None
     median 7.4 below an empty parent, so that noise alone explains a straight line.) On average one
     candidate enters below WHITE (the empty composition), whatever the size of the pool; in a pool
     of one candidate it enters with probability 0.5. The noise variance of a fit is at least 1e-3 of
-    the target's variance: with a smaller one, a single point that a curve misses would cost more
-    than all other points gain.
+    what is to be explained within users: with a smaller one, a single point that a curve misses
+    would cost more than all other points gain. How far users' levels are apart doesn't matter.
 
     Single trials and levels say so little of a user that the prior decides whether users are taken
     to be alike. So CONST, a user's own level, then enters with the probability with which
@@ -70,9 +76,9 @@ def default(pool: CandidatePool, unexplained: float = 1.0, family: Family | None
     ----------
     pool : CandidatePool
         Candidates of the study.
-    unexplained : float
-        Variance that is to be explained, as a fraction of the target's, e.g.
-        ``kem.learn_shared(...).unexplained``.
+    unexplained : Unexplained, optional
+        Variance that is to be explained, e.g. ``kem.learn_shared(...).unexplained``. By default
+        all of the target's, as if it varied as much within users.
     family : Family, optional
         Family of targets that aren't normal.
 
@@ -83,25 +89,24 @@ def default(pool: CandidatePool, unexplained: float = 1.0, family: Family | None
     Raises
     ------
     InputError
-        If the variance isn't positive and finite.
+        If a variance isn't positive and finite.
     """
-    if not 0 < unexplained < np.inf:
-        raise InputError(
-            f"unexplained={unexplained} isn't a valid variance. Give a positive number."
-        )
-    noise = pm.LogNormal.dist(NOISE[0] + np.log(unexplained), NOISE[1])
+    total, within = unexplained = unexplained or Unexplained()
+    if not all(0 < variance < np.inf for variance in unexplained):
+        raise InputError(f"{unexplained} isn't valid. Give positive, finite variances.")
+    noise = pm.LogNormal.dist(NOISE[0] + np.log(total), NOISE[1])
     table = Priors(
         hyperparameters={
             "lengthscale": pm.LogNormal.dist(np.log(0.4), 0.7),
             "period": pm.LogNormal.dist(np.log(0.2), 0.25),
-            "amplitude": pm.LogNormal.dist(AMPLITUDE[0] + np.log(unexplained), AMPLITUDE[1]),
+            "amplitude": pm.LogNormal.dist(AMPLITUDE[0] + np.log(total), AMPLITUDE[1]),
             "mixture": pm.LogNormal.dist(0, 1),
             "shift": pm.Normal.dist(0.5, 0.5),
         },
         noise=SameNoise(noise),
         noise_without_parent=noise,
         scaling="unit",
-        noise_floor=1e-3,
+        noise_floor=FLOOR * within,
     )
     table = table.expecting(min(ADDITIONS, 0.5 * len(pool)), pool)
     return table.replace(enter={CONST: table.stay}) if family and family.single else table

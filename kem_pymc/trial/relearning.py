@@ -31,8 +31,7 @@ from kem_pymc.model.concentration import Concentration
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.population.design import LEVEL
 from kem_pymc.population.model import robust
-from kem_pymc.priors import Priors, default
-from kem_pymc.priors.standard import NOISE
+from kem_pymc.priors import Priors
 from kem_pymc.runs.interruption import noticing_interruption
 from kem_pymc.runs.models import FINAL, MAIN, UNSHARED, models_of, ready, sample_all
 from kem_pymc.runs.sampling import RunResult
@@ -146,12 +145,8 @@ def _first(store: Store) -> int:
 
 def _given_priors(evolutions: Evolutions) -> Priors | None:
     """Return the priors with which evolutions were learned; None if they are the default ones."""
-    noise = evolutions.priors.get("noise_without_parent", {})
-    if noise.get("distribution") == "LogNormal":
-        unexplained = float(np.exp(noise["parameters"][0] - NOISE[0]))
-        usual = default(evolutions.pool, unexplained, evolutions.scaling.family).to_dict()
-        if _rounded(usual) == _rounded(evolutions.priors):
-            return None
+    if evolutions.settings.get("default_priors"):
+        return None
     try:
         return Priors.from_dict(evolutions.priors)
     except InputError as error:
@@ -159,10 +154,6 @@ def _given_priors(evolutions: Evolutions) -> Priors | None:
             f"The priors of the trial's evolutions can't be read from them. {error} "
             "Give Trial.relearn the study's priors."
         ) from error
-
-
-def _rounded(data: Any) -> Any:
-    return json.loads(json.dumps(data), parse_float=lambda number: round(float(number), 9))
 
 
 def _shared_terms(evolutions: Evolutions) -> Any:

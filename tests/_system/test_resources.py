@@ -45,7 +45,9 @@ class TestOneBlasThread:
         assert threads_there() == 2
 
     @pytest.mark.parametrize("executor", [Serial(), Processes(2)], ids=["here", "processes"])
-    def test_workers_have_one(self, executor):
+    def test_workers_have_one(self, executor, monkeypatch):
+        for library in ("OPENBLAS", "OMP"):
+            monkeypatch.delenv(f"{library}_NUM_THREADS", raising=False)
         done = [result for _, result in executor.map_unordered(lambda _: threads_there(), range(3))]
         assert done == [1, 1, 1]
         assert threads_there() == 2

@@ -13,6 +13,8 @@ import pytest
 import xarray as xr
 
 from kem_pymc import Evolutions, calibrate, priors
+from kem_pymc.evolutions.from_posterior import read_cohort
+from kem_pymc.model.cluster_model import to_explain
 from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run
 
 
@@ -31,7 +33,9 @@ def test_posterior_opens_with_xarray_and_has_a_summary(fitted):
         assert learned.shared is not None
         assert learned.features == ("sleep", "mood")
         # In units of all that there is to explain.
-        assert learned.unshared.priors == priors.default(learned.pool).without_parent().to_dict()
+        unexplained = to_explain(learned.scaling.apply(read_cohort(idata)))
+        whole = priors.default(learned.pool, unexplained).without_parent()
+        assert learned.unshared.priors == whole.to_dict()
     summary = pd.read_csv(fitted / "summary.csv", index_col="quantity")
     assert {"n_clusters", "log_joint", "noise[2, 2]"} <= set(summary.index)
     assert summary["mean"].notna().all()
@@ -41,7 +45,7 @@ def test_settings_are_readable(fitted):
     settings = json.loads((fitted / "settings.json").read_text())
     assert settings["pool"] == ["LIN0", "SE0", "SE1"]
     # In units of what is left to explain.
-    left = settings["shared"]["unexplained"]
+    left = settings["shared"]["unexplained"]["total"]
     assert settings["priors"]["amplitude"] == f"LogNormal({-0.7 + math.log(left):.4g}, 1.5)"
     assert settings["scaling"]["feature_low"][0] > 3
     assert settings["sampler"]["draws"] == 8

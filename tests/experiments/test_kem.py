@@ -20,6 +20,7 @@ from kem_pymc.data.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.priors import Unexplained
 from tests.experiments.conftest import TINY, with_figure
 
 
@@ -86,14 +87,15 @@ class TestSettings:
     def test_prior_variants(self, name):
         """By data: fails where a variant is another, or changes more than it says."""
         pool = CandidatePool(["SE0", "LIN0", "PER0"])
-        plain = PRIOR_VARIANTS["study"](name, pool, 0.5)
-        floor = PRIOR_VARIANTS["floor"](name, pool, 0.5).to_dict()
+        left = Unexplained(0.5, 0.4)
+        plain = PRIOR_VARIANTS["study"](name, pool, left)
+        floor = PRIOR_VARIANTS["floor"](name, pool, left).to_dict()
         assert floor == plain.to_dict() | {"noise_floor": 0.01}
         paper = prior_tables.paper() if name == "default" else prior_tables.synthetic()
-        assert PRIOR_VARIANTS["paper"](name, pool, 0.5).to_dict() == paper.to_dict()
-        one = PRIOR_VARIANTS["one-noise"](name, pool, 1.0)
+        assert PRIOR_VARIANTS["paper"](name, pool, left).to_dict() == paper.to_dict()
+        one = PRIOR_VARIANTS["one-noise"](name, pool, None)
         assert one.to_dict() == paper.without_parent().to_dict()
-        few = PRIOR_VARIANTS["few-enter"](name, pool, 1.0)
+        few = PRIOR_VARIANTS["few-enter"](name, pool, None)
         assert sum(map(few.entering, pool)) == pytest.approx(0.4)
         assert few.to_dict()["hyperparameters"] == paper.to_dict()["hyperparameters"]
         assert priors_of("unit", pool).to_dict() == prior_tables.paper().to_dict()

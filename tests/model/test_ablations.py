@@ -18,7 +18,7 @@ from kem_pymc.model.ablations import (
     stratified_models,
     unshared_model_of,
 )
-from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.model.cluster_model import scaling_for, to_explain
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.population.shared_part import learn_shared
 from kem_pymc.priors.population import population_parameter
@@ -68,8 +68,13 @@ def test_default_priors_are_those_of_the_family(cohort):
     unshared = unshared_model_of(model)
     for made in (model, final_model_of(model), unshared):
         assert made.priors.enter["CONST"] == 0.9
-    whole = prior_tables.default(pool, 1.0, binary.family)
+    assert model.priors.noise_floor == 1e-3 * shared.unexplained.within
+    unexplained = to_explain(unshared.scaling.apply(binary))
+    assert unexplained.total == 1
+    whole = prior_tables.default(pool, unexplained, binary.family)
     assert unshared.priors.to_dict() == whole.without_parent().to_dict()
+    given = EvolutionModel(binary, pool, model.priors, shared=shared)
+    assert unshared_model_of(given).priors.to_dict() == model.priors.without_parent().to_dict()
 
 
 def test_the_noise_knows_no_parent(cohort, pool, table):

@@ -130,7 +130,7 @@ def test_what_users_share_is_learned_before_the_model():
     cohort = replace(cohort, targets=targets)
     pool = CandidatePool(["CONST", "LIN0"], dimension=1)
     model = EvolutionModel.from_cohort(cohort, pool, schedule=QUICK)
-    assert model.shared.unexplained < 0.1
+    assert model.shared.unexplained.total < 0.1
     options = {"priors": model.priors, "shared": model.shared}
     last, strata = (make(cohort, pool, **options) for make in (final_model, stratified_models))
     for other in (last, strata[1]):

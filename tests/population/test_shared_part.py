@@ -65,7 +65,9 @@ def test_a_mean_process_is_without_its_user():
     assert (np.abs(found.mean(x) - expected.mean(x)) < 0.1 * sd).all()
     np.testing.assert_allclose(found.covariance(x, x).diagonal() ** 0.5, sd, rtol=0.15)
     residuals = [y - part.function(u).mean(x) for u, x, y in zip(*data(cohort), strict=True)]
-    assert part.unexplained == pytest.approx(np.mean(np.square(np.concatenate(residuals))))
+    total = np.mean(np.square(np.concatenate(residuals)))
+    within = sum(r.var() * len(r) for r in residuals) / sum(len(r) - 1 for r in residuals)
+    assert part.unexplained == pytest.approx((total, within))
     with pytest.raises(InputError, match="wasn't learned from user 99"):
         part.function(99)
 

@@ -7,6 +7,7 @@ from kem_pymc import priors as prior_tables
 from kem_pymc.data.families import Family
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Unexplained
 from kem_pymc.priors.distributions import constants
 
 
@@ -35,11 +36,12 @@ def test_tables_are_the_papers(pool, table, lengthscale, period):
     assert list(map(made.entering, pool)) == [0.1, 0.1, 0.02]
 
 
-@pytest.mark.parametrize("unexplained", [1.0, 0.25])
+@pytest.mark.parametrize("unexplained", [None, Unexplained(0.25, 0.04)])
 def test_defaults_scale_with_what_is_to_be_explained(pool, unexplained):
-    """Noise and amplitudes do, nothing else; one candidate enters on average."""
+    """Noise, amplitudes and the floor do, nothing else; one candidate enters on average."""
     table = prior_tables.default(pool, unexplained)
-    shift = np.log(unexplained)
+    total, within = unexplained or (1.0, 1.0)
+    shift = np.log(total)
     expected = {
         "amplitude": (-0.7 + shift, 1.5),
         "lengthscale": (np.log(0.4), 0.7),
@@ -52,22 +54,36 @@ def test_defaults_scale_with_what_is_to_be_explained(pool, unexplained):
     assert constants(table.noise_without_parent) == pytest.approx(noise, abs=1e-6)
     assert constants(table.noise(None)) == pytest.approx(noise, abs=1e-6)
     assert sum(map(table.entering, pool)) == pytest.approx(1)
-    assert (table.noise_floor, table.scaling) == (1e-3, "unit")
+    assert (table.noise_floor, table.scaling) == (pytest.approx(1e-3 * within), "unit")
+
+
+def test_what_is_to_be_explained_leaves_out_users_means_and_known_noise():
+    levels = [np.array([9.0, 11.0]), np.array([-4.0]), np.array([0.0, 1.0, 2.0])]
+    total, within = (81 + 121 + 16 + 0 + 1 + 4) / 6, (1 + 1 + 0 + 1 + 0 + 1) / (1 + 0 + 2)
+    assert Unexplained.of(levels) == pytest.approx((total, within))
+    noise = [np.full(len(y), 0.5) for y in levels]
+    assert Unexplained.of(levels, noise) == pytest.approx((total - 0.25, within - 0.25))
+    much = [np.full(len(y), 9.0) for y in levels]
+    assert Unexplained.of(levels, much) == pytest.approx((0.1 * total, 0.1 * within))
+    assert Unexplained.of([y[:1] for y in levels]) == pytest.approx(((81 + 16) / 3,) * 2)
+    constant = Unexplained.of([np.full(3, 2.0), np.full(3, -2.0)])
+    assert constant == pytest.approx((4, 4e-3))  # so that noise has a floor
 
 
 def test_a_lone_candidate_enters_half_of_the_time():
     pool = CandidatePool(["SE0"])
     assert prior_tables.default(pool).entering(pool.candidates[0]) == pytest.approx(0.5)
     for wrong in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match=r"isn't a valid variance\. Give a positive number"):
-            prior_tables.default(pool, wrong)
+        for unexplained in (Unexplained(wrong, 1.0), Unexplained(1.0, wrong)):
+            with pytest.raises(InputError, match=r"isn't valid\. Give positive, finite variances"):
+                prior_tables.default(pool, unexplained)
 
 
 @pytest.mark.parametrize(("name", "level"), [("binary", 0.9), ("count", 1 / 3)])
 def test_users_of_single_trials_have_a_level(name, level):
     """So little is seen of them that the prior decides; nothing else is other than usual."""
     pool = CandidatePool(["CONST", "LIN0", "SE0"])
-    usual = prior_tables.default(pool, 0.5)
-    table = prior_tables.default(pool, 0.5, Family(name))
+    usual = prior_tables.default(pool)
+    table = prior_tables.default(pool, family=Family(name))
     assert [*map(table.entering, pool)] == pytest.approx([level, 1 / 3, 1 / 3])
     assert {**table.to_dict(), "enter": None} == {**usual.to_dict(), "enter": None}
