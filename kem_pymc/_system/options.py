@@ -180,6 +180,7 @@ WORDS: dict[Any, str] = {
     str: "text",
 }
 WORDS |= {"TensorVariable": "a PyMC distribution, like pm.Normal.dist()"}
+WORDS |= {"Unexplained": "variances, like kem.priors.Unexplained(total=0.4, within=0.1)"}
 WORDS |= {bool: "True or False", None: "None", NoneType: "None", Callable: "a function"}
 
 

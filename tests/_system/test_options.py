@@ -55,6 +55,7 @@ def test_counts_are_whole_and_not_too_large(name, call):
         ("priors is 3. Give a Priors or None", lambda: kem.ARDSelector(1, priors=3)),
         ("cohort is 3. Give a Cohort", lambda: kem.EvolutionModel(3, None)),
         ("cohort is 3. Give a Cohort", lambda: kem.PopulationModel(3)),
+        ("0.4. Give variances, like", lambda: kem.priors.default(CandidatePool(["SE0"]), 0.4)),
         ("posterior is 3", lambda: kem.plots.mean_curves(3)),
         ("idata is 3. Give a DataTree", lambda: kem.plots.co_clustering(3)),
         ("selections is [3]", lambda: kem.plots.few_and_many([3])),

@@ -20,6 +20,7 @@ from tests.trial.conftest import insert
 
 #: Few draws, in this process.
 SAMPLER = {"draws": 30, "tune": 10, "chains": 2, "cores": 1, "random_seed": 3}
+FEW = SAMPLER | {"draws": 2, "tune": 0, "chains": 1}
 
 
 def table(labels, steps, seed):
@@ -75,6 +76,19 @@ def grown(url, first):
 
 def relearn(trial, pilots, folder):
     return trial.relearn(pilots, **SAMPLER, shared="nothing", folder=folder)
+
+
+def test_given_priors_are_kept_and_default_ones_made_anew(pilots):
+    """A floor of one's own, too: it would be lost if numbers told which priors were given."""
+    pool = kem.CandidatePool(["SE0"], 1)
+    usual = kem.EvolutionModel(pilots, pool)
+    given = kem.EvolutionModel(pilots, pool, usual.priors.replace(noise_floor=1e-4))
+    kept = []
+    for model in (usual, given):
+        evolutions = kem.Evolutions.from_posterior(kem.sample(model, **FEW, progress=False))
+        kept.append(relearning._given_priors(evolutions))
+    assert kept[0] is None
+    assert kept[1].to_dict() == given.priors.to_dict()
 
 
 @pytest.mark.integration
