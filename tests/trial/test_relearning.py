@@ -79,7 +79,7 @@ def relearn(trial, pilots, folder):
 
 
 def test_given_priors_are_kept_and_default_ones_made_anew(pilots):
-    """A floor of one's own, too: it would be lost if numbers told which priors were given."""
+    """Fails where given priors, for instance with another noise floor, are taken for defaults."""
     pool = kem.CandidatePool(["SE0"], 1)
     usual = kem.EvolutionModel(pilots, pool)
     given = kem.EvolutionModel(pilots, pool, usual.priors.replace(noise_floor=1e-4))
